@@ -37,6 +37,7 @@ from whence.types import EventId, Level
 if TYPE_CHECKING:
     from whence.api.delivery import Batch, Delivery, LateEvent
     from whence.api.group import Group
+    from whence.api.members import Member
     from whence.api.node import Node, join
     from whence.api.receipts import Receipt
     from whence.core.links.detector import DetectorSettings
@@ -62,6 +63,7 @@ __all__ = [
     "LeaseSuspendedError",
     "Level",
     "LimitError",
+    "Member",
     "NameTakenError",
     "NetSettings",
     "Node",
@@ -88,9 +90,9 @@ __all__ = [
 
 _LIVE = {
     "Batch": "api.delivery", "Delivery": "api.delivery", "DetectorSettings": "core.links.detector",
-    "Group": "api.group", "LateEvent": "api.delivery", "NetSettings": "net.settings", "Node": "api.node",
-    "Receipt": "api.receipts", "Removed": "net.membership", "View": "net.membership", "join": "api.node",
-    "run": "net.run",
+    "Group": "api.group", "LateEvent": "api.delivery", "Member": "api.members", "NetSettings": "net.settings",
+    "Node": "api.node", "Receipt": "api.receipts", "Removed": "net.membership", "View": "net.membership",
+    "join": "api.node", "run": "net.run",
 }  # fmt: skip
 """The modules that hold the live system's names. They are imported on first use; simulations do without them."""
 

@@ -1,7 +1,7 @@
 """The same interface without asyncio, for scripts and notebooks: a loop runs in a thread of its own, and calls wait for
 it.
 
-with whence.blocking.join(1, contacts=["127.0.0.1:4000"]) as node:
+with whence.blocking.join("billing-1", contacts=["127.0.0.1:4000"]) as node:
     group = node.open("alps", level="fifo")
     group.publish(b"hello")
     for delivery in group.take(10):
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from whence.api import group as live
 from whence.api import node as door
 from whence.api.arguments import check_count
+from whence.api.members import Member
 from whence.errors import ClosedError
 from whence.net.run import loop_factory
 from whence.types import EventId
@@ -83,6 +84,14 @@ class Group:
     def gathered(self, count: int, timeout_s: float = 30.0) -> None:
         """Wait until the group has `count` members. Raises JoinError."""
         self._thread.do(self.group.gathered(count, timeout_s))
+
+    def members(self) -> tuple[Member, ...]:
+        """Return the other members known now; see whence.api.group.Group.members."""
+
+        async def ask() -> tuple[Member, ...]:
+            return self.group.members()
+
+        return self._thread.do(ask())
 
     def ticket(self) -> live.TicketStatus | None:
         """Return how this process stands at a level with tickets; see whence.api.group.Group.ticket."""
@@ -197,6 +206,16 @@ class Node:
             thread.close()
 
     @property
+    def name(self) -> str:
+        """Return the name of this process; empty if it was given a pid alone."""
+        return self._node.name
+
+    @property
+    def pid(self) -> int:
+        """Return the pid of this process."""
+        return self._node.pid
+
+    @property
     def address(self) -> str:
         """Return host:port where others can reach this node."""
         return self._node.address
@@ -208,6 +227,6 @@ class Node:
         return Group(self._thread, self._thread.do(self._node.open(name, level, **options)))
 
 
-def join(pid: int, **options: Any) -> Node:
+def join(name: str | int | None = None, **options: Any) -> Node:
     """Return a node to enter with `with`; see whence.join for the options."""
-    return Node(door.join(pid, **options))
+    return Node(door.join(name, **options))

@@ -20,6 +20,7 @@ PUBLIC = [
     "LeaseSuspendedError",
     "Level",
     "LimitError",
+    "Member",
     "NameTakenError",
     "NetSettings",
     "Node",

@@ -79,13 +79,20 @@ def some_welcome(random: Random) -> Welcome:
     return Welcome(some_news(random), snapshot)
 
 
+NAMES = ("", "billing-1", "n" * 63)
+
+
 def some_hello(random: Random) -> Hello:
     nonce = random.randbytes(NONCE_BYTES)
-    return Hello(edge(random, 0, 255), "whence", nonce, random.choice(("", "127.0.0.1", "h" * 63)), 4000)
+    host = random.choice(("", "127.0.0.1", "h" * 63))
+    return Hello(edge(random, 0, 255), "whence", nonce, host, 4000, b"", random.choice(NAMES), random.random() < 0.5)
 
 
 def some_addresses(random: Random) -> Addresses:
-    known = [Address(*some_process(random), "host" * edge(random, 1, 9), 4000) for _ in range(random.randint(0, 4))]
+    known = [
+        Address(*some_process(random), "host" * edge(random, 1, 9), 4000, random.choice(NAMES))
+        for _ in range(random.randint(0, 4))
+    ]
     asked = b"".join(edge(random, 0, limits.PEER_ID_MAX).to_bytes(2, "little") for _ in range(random.randint(0, 4)))
     return Addresses(b"".join(pack(known)), asked)
 
@@ -121,7 +128,9 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
     Welcome: some_welcome,
     Hello: some_hello,
-    Refused: lambda random: Refused(edge(random, 0, 255), edge(random, 0, limits.INCARNATION_MAX)),
+    Refused: lambda random: Refused(
+        edge(random, 0, 255), edge(random, 0, limits.INCARNATION_MAX), random.choice(NAMES), "host", 4000
+    ),
     Confirm: lambda random: Confirm(random.randbytes(NONCE_BYTES), *some_process(random)),
     Addresses: some_addresses,
     Ping: lambda random: Ping(edge(random, 0, 2**63 - 1)),

@@ -203,7 +203,7 @@ async def false_addresses(victim: Node) -> None:
     bad = Bad(victim)
     await bad.greet()
     names = [b"b\xc3\xbccher.example", b"\xff\xfe", b"a..b", b"\x1b[2J", b"", b"h" * 255]
-    known = b"".join(_ENTRY.pack(100 + at, 1, 4000, len(name)) + name for at, name in enumerate(names))
+    known = b"".join(_ENTRY.pack(100 + at, 1, 4000, len(name), 0) + name for at, name in enumerate(names))
     bad.say(Addresses(known, b""))
     await bad.heeded()
     assert all(victim.live.peers.book.find(100 + at) is None for at in range(len(names)))

@@ -228,22 +228,26 @@ def test_the_file_shown_in_the_documents_is_one() -> None:
     told = config_from(found, "the page")
     alps, board = group_options(told)
     assert (alps["name"], alps["level"], alps["founders"], "timeout_s" in alps) == ("alps", "fifo", [], False)
-    assert (board["name"], board["founders"], board["timeout_s"]) == ("board", [0, 1, 2], None)
-    LEVELS["causal"].settings_from(settings_of("causal", board["founders"], board["settings"]))
-    assert Permits(told.permits).may(2, "board", "read")
+    founders = ["billing-1", "billing-2", "billing-3"]
+    assert (told.name, board["name"], board["founders"], board["timeout_s"]) == (founders[0], "board", founders, None)
+    LEVELS["causal"].settings_from(settings_of("causal", [1, 2, 3], board["settings"]))
+    permits = Permits(told.permits)
+    permits.name_of = {7: "billing-3"}.get  # type: ignore[assignment]
+    assert permits.may(7, "board", "read")
+    assert not permits.may(7, "board", "write")
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('mood = "fine"', "says 'mood'; known are pid, listen"),
+        ('mood = "fine"', "says 'mood'; known are name, pid, listen"),
         ('groups = ["alps"]', "Expected `object`, got `array` - at `$.groups`"),
         ("groups = { alps = { founders = [0] } }", "missing required field `level`"),
         ('groups = { alps = { level = "fifo", mood = 1 } }', "unknown field `mood`"),
         ('groups = { alps = { level = "fifo", founders = "0,1" } }', "founders`"),
-        ('founders = ["one"]', "$.founders"),
+        ("founders = [1.5]", "$.founders"),
         ("permits = { alps = 3 }", "$.permits"),
-        ('permits = { alps = { x = "r" } }', "$.permits"),
+        ("permits = { alps = { x = 1 } }", "$.permits"),
         ('contacts = "127.0.0.1:1"', "$.contacts"),
         ("listen = 5", "$.listen"),
         ("data = 5", "$.data"),
@@ -263,8 +267,8 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
     [
         (("node",), "needs a name"),
         (("node", "--pid", 1, "--group", "alps"), "NAME=LEVEL"),
-        (("node", "--pid", 99999), "a pid is"),
-        (("node", "--pid", 1, "--group", "alps=fifo", "--founders", "1;2"), "--founders takes pids"),
+        (("node", "--pid", 99999), "or a pid, a whole number"),
+        (("node", "--pid", 1, "--group", "alps=fifo", "--founders", "1;2"), "--founders takes names or pids"),
         (("node", "--pid", 1, "--group", "alps=optimistic"), "--founders 0,1,2"),
         (
             ("node", "--pid", 3, "--group", "alps=causal", "--founders", "1,2", "--set", "spread=tree"),
@@ -279,7 +283,7 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("top",), "which node"),
         (("top", "--socket", "nowhere.sock"), "no node answers"),
         (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),
-        (("certs", "member", 99999), "a pid is"),
+        (("certs", "member", 99999), "nor a pid from 0 to 32767"),
         (("certs", "member", 7, "--days", "-5"), "greater than or equal to 1"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "nowhere does not exist"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),

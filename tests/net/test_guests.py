@@ -33,7 +33,7 @@ def test_a_guest_whose_number_is_taken_draws_another(monkeypatch: pytest.MonkeyP
     async def main() -> None:
         async with join(1) as one, join(28_001, contacts=[one.address]):
 
-            def make(pid: int) -> Node:
+            def make(pid: int | None) -> Node:
                 return join(pid, contacts=[one.address])
 
             async with live.opened_node(None, None, make) as node:

@@ -501,11 +501,11 @@ def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pid", [9.0, "2", None, -1, True])
-def test_a_member_is_removed_by_its_number_and_nothing_else(pid: Any, tmp_path: Path) -> None:
+def test_a_member_is_removed_by_its_name_or_number_and_nothing_else(pid: Any, tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, CAUSAL, durable=False) as made:
             one, _ = await made.found(1, 2)
-            with pytest.raises(UsageError, match="by its number"):
+            with pytest.raises(UsageError, match=r"given by its name or its pid|no process named '2'"):
                 await one.group.remove(pid)
 
     within(main())

@@ -16,6 +16,7 @@ from whence.core.dissemination.direct import HAVE, WANT, Have, Want
 from whence.core.dissemination.gossip import Gossip
 from whence.core.levels.total.items import Ack, Follow, Mergers, Opened, Stream, ids_of
 from whence.core.links.addresses import Address, Addresses, pack
+from whence.core.links.greeting import Refused
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.membership.items import NEWS, Welcome
 from whence.core.ready import Item
@@ -89,10 +90,11 @@ def _gossip() -> st.SearchStrategy[Gossip]:
 
 def addresses() -> st.SearchStrategy[bytes]:
     one = st.builds(
-        lambda process, host, port: Address(process.pid, process.incarnation, host, port),
+        lambda process, host, port, name: Address(process.pid, process.incarnation, host, port, name),
         processes(),
         st.text(st.characters(codec="ascii"), max_size=8),
         st.integers(0, 65535),
+        st.text(st.characters(codec="ascii"), max_size=8),
     )
     return st.lists(one, max_size=4).map(lambda some: b"".join(pack(some)))
 
@@ -119,6 +121,14 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         st.lists(st.integers(0, limits.PEER_ID_MAX).map(lambda pid: pid.to_bytes(2, "little")), max_size=4).map(
             b"".join
         ),
+    ),
+    Refused: st.builds(
+        Refused,
+        st.integers(0, 255),
+        st.integers(0, limits.INCARNATION_MAX),
+        st.sampled_from(("", "billing-1")),
+        st.sampled_from(("", "host", "::1")),
+        st.integers(0, 65535),
     ),
     Presence: st.builds(presence, st.text(max_size=8), st.sampled_from(Place), st.lists(processes(), max_size=4)),
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),

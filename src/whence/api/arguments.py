@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from whence.core.links.process_names import is_name
 from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 
@@ -67,13 +68,19 @@ def check_settings(value: object) -> None:
         raise UsageError(f"settings are given by name, such as {{'view_size': 8}}, not {value!r}")
 
 
-def pids_of(name: str, value: object) -> list[int]:
-    """Return distinct pids as a list. Raises UsageError."""
-    pids: list[Any] = _listed(value)
-    known = all(type(pid) is int and 0 <= pid <= MERGED_PEER_ID_MAX for pid in pids)
-    if not known or len(set(pids)) < len(pids) or pids == [value]:
-        raise UsageError(f"{name} are different pids from 0 to {MERGED_PEER_ID_MAX}, such as [1, 2, 3], not {value!r}")
-    return pids
+def processes_of(name: str, value: object) -> list[int | str]:
+    """Return distinct processes, given by their names or pids, as a list. Raises UsageError."""
+    given: list[Any] = _listed(value)
+    known = all(
+        (type(each) is int and 0 <= each <= MERGED_PEER_ID_MAX) or (isinstance(each, str) and is_name(each))
+        for each in given
+    )
+    if not known or len(set(given)) < len(given) or given == [value]:
+        raise UsageError(
+            f'{name} are different names, or pids from 0 to {MERGED_PEER_ID_MAX}, such as ["billing-1", "billing-2"] '
+            f"or [1, 2, 3], not {value!r}"
+        )
+    return given
 
 
 def texts_of(name: str, value: object, such_as: str) -> list[str]:

@@ -8,6 +8,7 @@ survives a crash of this process), `settled` (every other known member has it).
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from whence.api.arguments import check_count, check_timeout
 from whence.api.delivery import Batch, Delivery, LateEvent
 from whence.api.inbox import Batches, Events, Inbox
+from whence.api.members import Member, member_of
 from whence.api.membership import MembershipCalls
 from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher
@@ -23,6 +25,7 @@ from whence.api.tickets import TicketCalls
 from whence.core.ticket_status import TicketStatus
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.net.driver import Driver
+from whence.net.founders import number_of
 from whence.net.membership import Removed, View, living
 from whence.types import Level
 
@@ -56,6 +59,9 @@ class Group(TicketCalls, MembershipCalls):
         self._flow = driver.flow
         self._inbox, self._deliveries = inbox, inbox.deliveries
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
+        self._peers = node.live.peers
+        self._member_of = partial(member_of, driver, self._peers)
+        inbox.member_of = self._member_of
         self.flush = self.publisher.flush
         """Hand what was published so far to the member now."""
 
@@ -215,10 +221,15 @@ class Group(TicketCalls, MembershipCalls):
         """Return the number of events given up here, including those that a full inbox dropped."""
         return self._driver.counts["skipped"] + self._inbox.dropped
 
-    def members(self) -> tuple[int, ...]:
+    def members(self) -> tuple[Member, ...]:
         """Return the other members known now; of a causal group, all of them, connected or away. Of a closed group,
-        none."""
-        return () if self._driver.left else self._driver.others()
+        none. Each is its number, and tells its name, its address, whether it is suspected, and its lag."""
+        return () if self._driver.left else tuple(map(self._member_of, self._driver.others()))
+
+    def member(self, who: int | str) -> Member:
+        """Return what is known of a process, by its number (`delivery.sender`) or its name. Raises UsageError for a
+        name that is not known."""
+        return self._member_of(number_of(self._peers, who))
 
     async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
         """Wait until the member knows `count` members, itself included.
@@ -234,9 +245,9 @@ class Group(TicketCalls, MembershipCalls):
             )
         try:
             async with asyncio.timeout(timeout_s):
-                await self._driver.until(lambda: len(self.members()) + 1 >= count or self._driver.left)
+                await self._driver.until(lambda: len(self._driver.others()) + 1 >= count or self._driver.left)
         except TimeoutError:
-            known = 1 + len(self.members())
+            known = 1 + len(self._driver.others())
             raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
         if self._driver.left:
             raise ClosedError(f"the member of group {self.name!r} has left or was closed, and knows nobody any more")

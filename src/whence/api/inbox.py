@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import count, islice
 
+from msgspec.structs import replace
+
 from whence.api.delivery import Batch, Delivery, RoundTrip, cut
 from whence.api.gaps import RESETS_MAX, bounded
 from whence.api.late import LateEvents
@@ -99,6 +101,8 @@ class Inbox:
         self.offsets = Offsets(None, manual=self.manual)
         self.recorder: TraceRecorder | None = None
         self.rtt_ns: RoundTrip = lambda peer: None
+        self.member_of: Callable[[int], int] = int
+        """Returns what views tell of a member."""
         self.batches: deque[Batch] = deque()
         """Batches that no reader has begun."""
         self.deliveries = Deliveries(self)
@@ -489,6 +493,8 @@ class Events:
         deliveries = self._inbox.deliveries
         while True:
             found = deliveries.view_now() or deliveries.next_now()
+            if isinstance(found, View):
+                return self._named(found)
             if found is not None:
                 return found
             try:
@@ -498,3 +504,10 @@ class Events:
                     raise StopAsyncIteration from None
                 self._is_over = True
                 return Removed(error.epoch, None if error.cut is None else EventId(*error.cut))
+
+    def _named(self, view: View) -> View:
+        """Return a view whose members tell their names."""
+        members, added, removed = (
+            tuple(map(self._inbox.member_of, pids)) for pids in (view.members, view.added, view.removed)
+        )
+        return replace(view, members=members, added=added, removed=removed)

@@ -8,15 +8,18 @@ from collections.abc import Sequence
 
 from whence.api.arguments import check_timeout
 from whence.core.member import Living, ViewStatus
-from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError, UsageError
+from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError
 from whence.net.driver import Driver
-from whence.net.membership import begin_force, begin_removal, living
+from whence.net.founders import number_of
+from whence.net.membership import begin_force, begin_removal, living, with_names
+from whence.net.peers import PeerTable
 
 
 class MembershipCalls:
     """What an application and an operator may do about the members of one group."""
 
     _driver: Driver
+    _peers: PeerTable
 
     def view(self) -> ViewStatus | None:
         """Return the view this member is in: its members, who leads a change of it, and whom that waits for.
@@ -24,10 +27,13 @@ class MembershipCalls:
         None in groups without views, and once this member is out.
         """
         member = self._driver.member
-        return member.view_status() if isinstance(member, Living) and not self._driver.left else None
+        if not isinstance(member, Living) or self._driver.left:
+            return None
+        return with_names(member.view_status(), self._peers)
 
-    async def remove(self, pid: int, timeout_s: float | None = 30.0) -> None:
-        """Remove another member, and wait until it is out: nothing that it has not shared yet takes effect any more.
+    async def remove(self, who: int | str, timeout_s: float | None = 30.0) -> None:
+        """Remove another member, given by its name or pid, and wait until it is out: nothing that it has not shared
+        yet takes effect any more.
 
         Raises QuorumError with the voters that are missing where those that stay may not decide it, or cannot within
         `timeout_s`; OutcomeUnknownError, which names whom it waits for, if it takes longer for another reason. In both
@@ -35,8 +41,7 @@ class MembershipCalls:
         process that is no other member, and in groups without views.
         """
         check_timeout(timeout_s)
-        if type(pid) is not int or pid < 0:
-            raise UsageError(f"a member is removed by its number, such as 3, not {pid!r}")
+        pid = number_of(self._peers, who)
         driver, member = self._driver, living(self._driver)
         target = begin_removal(driver, pid)
         try:
@@ -44,18 +49,20 @@ class MembershipCalls:
                 await driver.until(lambda: driver.left or not self._has(pid, target.joined))
         except TimeoutError:
             silent = [each.pid for each in self._status().members if each.suspected and each.pid != pid]
-            what = f"process {pid} cannot be removed from group {driver.group!r}"
+            what = f"process {driver.named(pid)} cannot be removed from group {driver.group!r}"
             if missing := member.removal_lacks([pid, *silent]):
-                raise QuorumError(f"{what} within {timeout_s:g} s", missing) from None
-            waits = ", ".join(map(str, self._status().waits_for or silent)) or "whoever leads the change"
+                raise QuorumError(f"{what} within {timeout_s:g} s", list(map(driver.named, missing))) from None
+            waiting = map(driver.named, self._status().waits_for or silent)
+            waits = ", ".join(map(str, waiting)) or "whoever leads the change"
             raise OutcomeUnknownError(
                 f"{what} within {timeout_s:g} s; it waits for {waits}: whoever of them is gone must be removed too"
             ) from None
         if driver.left:
             driver.check()
 
-    async def force(self, survivors: Sequence[int], timeout_s: float | None = 30.0) -> None:
-        """Go on with these members only, this one among them, where no quorum of the voters is left, and return then.
+    async def force(self, survivors: Sequence[int | str], timeout_s: float | None = 30.0) -> None:
+        """Go on with these members only, given by name or pid, this one among them, where no quorum of the voters is
+        left, and return then.
 
         **Nothing is promised across it.** What only the others have is lost, also what was acknowledged as `majority`
         or `settled`; and if the others still run, the group is split until they meet the survivors, who count. Then
@@ -66,15 +73,14 @@ class MembershipCalls:
         is no member, and in groups without views.
         """
         check_timeout(timeout_s)
-        if not all(type(pid) is int and pid >= 0 for pid in survivors):
-            raise UsageError(f"survivors are members by their numbers, such as [1, 2], not {survivors!r}")
+        chosen = [number_of(self._peers, survivor) for survivor in survivors]
         driver, before = self._driver, self._status().generation
-        begin_force(driver, survivors)
+        begin_force(driver, chosen)
         try:
             async with asyncio.timeout(timeout_s):
                 await driver.until(lambda: driver.left or self._status().generation > before)
         except TimeoutError:
-            waits = ", ".join(map(str, self._status().waits_for)) or "a view to be entered"
+            waits = ", ".join(str(driver.named(pid)) for pid in self._status().waits_for) or "a view to be entered"
             raise OutcomeUnknownError(
                 f"group {driver.group!r} was not forced within {timeout_s:g} s; it waits for {waits}: name only "
                 "members that run and can be reached"

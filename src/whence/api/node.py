@@ -1,6 +1,6 @@
 """The entry point: join a cluster, open a group at a level, publish, iterate deliveries, close.
 
-async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
+async with whence.join("billing-1", listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
     group = await node.open("alps", level="fifo")
     await group.publish(b"hello")
     async for delivery in group:
@@ -25,14 +25,17 @@ from whence.api.arguments import (
     check_settings,
     check_socket,
     check_timeout,
-    pids_of,
+    processes_of,
     texts_of,
 )
 from whence.api.delivery import Batch
 from whence.api.group import Group
 from whence.api.inbox import Ack, Inbox, Overflow
-from whence.core.links.greeting import HOST_CHARS_MAX, is_host
-from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
+from whence.api.numbering import Numbering
+from whence.core.links.greeting import HOST_CHARS_MAX, host_port, is_host
+from whence.errors import ClosedError, EventsLostError, JoinError, NameTakenError, UsageError, WhenceError
+from whence.net.founders import numbers_of
+from whence.net.names import NumberUsedError
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
@@ -48,7 +51,8 @@ class Node:
 
     def __init__(
         self,
-        make: Callable[[], LiveNode],
+        make: Callable[[int, bool], LiveNode],
+        numbering: Numbering,
         listen: tuple[str, int],
         contacts: list[tuple[str, int]],
         advertise: tuple[str, int] | None = None,
@@ -56,10 +60,15 @@ class Node:
         status: Path | str | bool = False,
         metrics: tuple[str, int] | None = None,
     ) -> None:
-        self._make, self._listen, self._contacts, self._advertise = make, listen, contacts, advertise
+        """`make` makes a running node with a pid, given whether it may still take another."""
+        self._make, self._numbering = make, numbering
+        self._listen, self._contacts, self._advertise = listen, contacts, advertise
         self._status, self._metrics = status, metrics
         self._servers: list[Served] = []
         self._live: LiveNode | None = None
+        self._moving: asyncio.Task[None] | None = None
+        """Set while this process takes another pid."""
+        self._started = False
         self.groups: dict[str, Group] = {}
 
     @property
@@ -71,25 +80,70 @@ class Node:
 
     @property
     def pid(self) -> int:
-        """Return the pid of this process."""
+        """Return the pid of this process: its number on the wire and in traces."""
         return self.live.me.pid
+
+    @property
+    def name(self) -> str:
+        """Return the name of this process; empty if it was given a pid alone."""
+        return self.live.name
 
     @property
     def address(self) -> str:
         """Return host:port where others can reach this node."""
         host, port = self.live.connections.endpoint
-        return f"{host or self._listen[0]}:{port}"
+        return host_port(host or self._listen[0], port)
 
     async def __aenter__(self) -> "Node":
         """Listen and reach a contact. Raises JoinError, StorageError, UsageError."""
-        self._live = self._make()
         try:
-            await self._live.start(*self._listen, self._contacts, self._advertise)
-            await self._serve(self._live)
+            await self._start()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _start(self) -> None:
+        """Start with the first number that is no other name's, as far as the contacts know."""
+        self._started = False
+        while True:
+            number = self._numbering.current()
+            self._live = live = self._make(number, self._numbering.may_move)
+            live.on_number_used = self._number_used
+            try:
+                await live.start(*self._listen, self._contacts, self._advertise)
+                break
+            except NumberUsedError:
+                self._keep_port(live)
+                await live.close()
+                if not self._numbering.advance():
+                    raise
+        await self._serve(live)
+        self._started = True
+
+    def _number_used(self) -> None:
+        """Take another number: the one that this process has started with turned out to be another name's."""
+        if self._started:
+            self._moving = asyncio.ensure_future(self._move())
+
+    def _keep_port(self, live: LiveNode) -> None:
+        """Listen at the same port again: others may have been told the address."""
+        self._listen = (self._listen[0], live.connections.port)
+
+    async def _move(self) -> None:
+        self._stop_serving()
+        self._keep_port(self.live)
+        await self.live.close()
+        try:
+            if self._numbering.advance():
+                await self._start()
+        except WhenceError as error:
+            log.error("this node stops: %s", error)
+            if self._live is not None:
+                await self._live.close()
+                self._live.failure = self._live.failure or NameTakenError(str(error))
+        finally:
+            self._moving = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -113,7 +167,7 @@ class Node:
             self._servers.append(await serve_status(live, Path(self._status)))
         elif self._status:
             try:
-                self._servers.append(await serve_status(live, status_path(live.me.pid)))
+                self._servers.append(await serve_status(live, status_path(live.name or live.me.pid)))
             except JoinError as error:
                 log.warning("%s; whence top cannot look at this process", error)
 
@@ -124,10 +178,16 @@ class Node:
         """
         await self._close(patiently=True)
 
-    async def _close(self, *, patiently: bool) -> None:
+    def _stop_serving(self) -> None:
         for served in self._servers:
             served.close()
         self._servers.clear()
+
+    async def _close(self, *, patiently: bool) -> None:
+        self._stop_serving()
+        if self._moving is not None:
+            self._moving.cancel()
+            await asyncio.wait([self._moving])
         live, self._live = self._live, None
         if live is not None:
             publishers = [group.publisher for group in self.groups.values()]
@@ -147,7 +207,7 @@ class Node:
         level: str = "fifo",
         *,
         settings: Mapping[str, Any] | None = None,
-        founders: Sequence[int] = (),
+        founders: Sequence[int | str] = (),
         membership: str | None = None,
         order: str | None = None,
         create: bool | None = None,
@@ -167,7 +227,7 @@ class Node:
     ) -> Group:
         """Become a member of a group at a level.
 
-        `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
+        `founders`, by name or pid, begin the group together, the same list at each of them: it begins when all of
         them are here, and waits for them at most `timeout_s` (None: without limit). Level `optimistic` needs at least
         three, whose acknowledgements tickets rest on; a tree at level `causal` has them as its only members; elsewhere
         a group that names none is begun by the first process that opens it, once its contacts have answered.
@@ -208,11 +268,12 @@ class Node:
         flags = {} if create is None else {"create": create}
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
         chosen = {**(settings or {}), **_living(membership, order, remove_after_s, lag_max_s)}
-        beginners = pids_of("founders", founders)
+        given = processes_of("founders", founders)
         inbox = Inbox(
             str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
             ack=Ack.parse(ack),
         )  # fmt: skip
+        live, beginners, timeout_s = await self._with_founders(name, given, timeout_s)
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.peers.rtt_ns
         driver = await live.open(
@@ -221,6 +282,28 @@ class Node:
         group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
         self.groups[name] = group
         return await _ready(group, timeout_s) if write else group
+
+    async def _with_founders(
+        self, group: str, founders: Sequence[int | str], timeout_s: float | None
+    ) -> tuple[LiveNode, list[int], float | None]:
+        """Return the running node and the pids of a group's founders, once they are known, and the time that is left.
+
+        Raises JoinError.
+        """
+        now = asyncio.get_running_loop().time
+        began = now()
+        while True:
+            if self._moving is not None:
+                await asyncio.wait([self._moving], timeout=timeout_s)
+            live = self.live
+            try:
+                if live.failure is not None:
+                    raise live.failure
+                numbers = await numbers_of(live, group, founders, timeout_s)
+                return live, numbers, timeout_s if timeout_s is None else max(0.0, timeout_s - (now() - began))
+            except NumberUsedError:
+                if self._moving is None:
+                    raise
 
 
 async def _ready(group: Group, timeout_s: float | None) -> Group:
@@ -256,8 +339,9 @@ def _living(
 
 
 def join(
-    pid: int,
+    name: str | int | None = None,
     *,
+    pid: int | None = None,
     listen: str = "127.0.0.1:0",
     contacts: Sequence[str] = (),
     advertise: str | None = None,
@@ -267,7 +351,7 @@ def join(
     certificate: Path | str | None = None,
     key: Path | str | None = None,
     authority: Path | str | None = None,
-    permits: Mapping[str, Mapping[int, str]] | None = None,
+    permits: Mapping[str, Mapping[Any, str]] | None = None,
     insecure: bool = False,
     settings: NetSettings | None = None,
     status: Path | str | bool = True,
@@ -275,6 +359,10 @@ def join(
 ) -> Node:
     """Return a node to enter with `async with`: it listens and reaches any of the contacts.
 
+    `name` is the lasting name of this process, such as "billing-1": no two running processes share one, and the second
+    is refused. Its number (pid) follows from it. `pid` is that number, where people choose it: `join(3)` and
+    `join(pid=3)` are a process without a name, `join("billing-1", pid=3)` one with both.
+    A contact is host:port; a host name may have several addresses, and is resolved again while this process looks.
     Contacts that are not up yet are called again and again, with the reason logged; a contact that refuses this process
     is an error. `status` is the local socket for `whence top`: True is the usual path, False none. `metrics` is
     host:port to serve metrics for Prometheus at. Run the program with `whence.run` for the fastest event loop
@@ -289,23 +377,25 @@ def join(
     net = checked_settings(settings)
     if cluster is not None:
         net = structs.replace(net, cluster=cluster)
-    for name, path in (("data", data), ("trace", trace)):
-        check_path(name, path)
+    for argument, path in (("data", data), ("trace", trace)):
+        check_path(argument, path)
     check_socket("status", status)
     check_flag("insecure", insecure)
     table = Permits(permits)
+    numbering = Numbering(name, pid, Path(data) if data is not None else None)
     safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
 
-    def make() -> LiveNode:
+    def make(number: int, may_move: bool) -> LiveNode:
         return LiveNode(
-            pid, net, data=Path(data) if data is not None else None, trace=Path(trace) if trace is not None else None,
-            safety=safety, permits=table, insecure=insecure,
+            number, net, data=Path(data) if data is not None else None,
+            trace=Path(trace) if trace is not None else None, safety=safety, permits=table, insecure=insecure,
+            name=numbering.name, may_move=may_move,
         )  # fmt: skip
 
     reached_at = endpoint(advertise) if advertise is not None else None
     served_at = endpoint(metrics) if metrics is not None else None
     calls = [endpoint(contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
-    return Node(make, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
+    return Node(make, numbering, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
 
 
 def checked_settings(settings: object) -> NetSettings:

@@ -11,11 +11,15 @@ from whence.core.ticket_status import TicketStatus, dead_argument
 from whence.errors import OutcomeUnknownError, UsageError
 from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 from whence.net.driver import Driver
+from whence.net.founders import number_of
+from whence.net.peers import PeerTable
 from whence.types import Process
 
 
 class TicketCalls:
     """What an application and an operator may do about the ticket of one group."""
+
+    _peers: PeerTable
 
     def __init__(self, driver: Driver, room: Room) -> None:
         self._driver = driver
@@ -62,13 +66,14 @@ class TicketCalls:
     cjoin, cleave = acquire_ticket, release_ticket
     """The older names of both: the paper's."""
 
-    def declare_dead(self, pid: int, incarnation: int) -> None:
-        """State as an operator that an incarnation of a peer is gone for good: in this process it counts as the peer's
-        own statement.
+    def declare_dead(self, who: int | str, incarnation: int) -> None:
+        """State as an operator that an incarnation of a peer, given by its name or pid, is gone for good: in this
+        process it counts as the peer's own statement.
 
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
         once. Raises UsageError if the peer was heard from a moment ago, or the level has no tickets.
         """
+        pid = number_of(self._peers, who) if isinstance(who, str) else who
         if not _is_number(pid, MERGED_PEER_ID_MAX) or not _is_number(incarnation, INCARNATION_MAX):
             raise UsageError(
                 f"a process is a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation from 0 to {INCARNATION_MAX}, "

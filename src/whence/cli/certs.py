@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from whence.cli.output import print_json, print_message
+from whence.core.links.process_names import NAME_FORM, is_name
 from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.certs import AUTHORITY_DAYS, MEMBER_DAYS, make_authority, make_member
 
-certs = typer.Typer(help="Make a small authority and certificates that bind each member's pid to a key.")
+certs = typer.Typer(help="Make a small authority and certificates that bind each member's name to a key.")
 
 Directory = Annotated[Path, typer.Option("--dir", help="Where the files are, or will be.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -33,18 +34,21 @@ def ca(
 
 @certs.command()
 def member(
-    pids: Annotated[list[int], typer.Argument(help="The members' pids.")],
+    names: Annotated[list[str], typer.Argument(help="The members' names, or pids of those that have none.")],
     directory: Directory = Path("certs"),
     days: Annotated[int, typer.Option(min=1, help="How many days they are valid.")] = MEMBER_DAYS,
     json: Json = False,
 ) -> None:
-    """Make certificates and keys for members: member-PID.pem and member-PID.key."""
-    for pid in pids:
-        if not 0 <= pid <= MERGED_PEER_ID_MAX:
-            raise UsageError(f"a pid is a number from 0 to {MERGED_PEER_ID_MAX}, not {pid}")
-    made = [make_member(directory, pid, days) for pid in pids]
+    """Make certificates and keys for members: member-NAME.pem and member-NAME.key.
+
+    Each lets exactly that name in. Example: whence certs member billing-1 billing-2
+    """
+    for name in names:
+        if not is_name(name) and not (name.isdecimal() and int(name) <= MERGED_PEER_ID_MAX):
+            raise UsageError(f"{name!r} is neither a name ({NAME_FORM}) nor a pid from 0 to {MERGED_PEER_ID_MAX}")
+    made = [make_member(directory, int(name) if name.isdecimal() else name, days) for name in names]
     if json:
-        print_json(0, members={str(pid): [str(path) for path in paths] for pid, paths in zip(pids, made, strict=True)})
+        print_json(0, members={name: [str(path) for path in paths] for name, paths in zip(names, made, strict=True)})
     else:
         for certificate, key in made:
             print_message(f"made {certificate} and {key}")

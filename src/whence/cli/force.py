@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from whence.cli.live import NodeName
 from whence.cli.members import LOOK_S, view_of
 from whence.cli.output import print_json, print_message
 from whence.errors import OutcomeUnknownError, UsageError
-from whence.net.status_client import Force, ask, send_request, the_node
+from whence.net.status_client import Force, ask, pid_of, send_request, the_node
 
 RISKS = (
     "Nothing is promised across this. What only the others have is lost, also what was acknowledged. If the others "
@@ -21,8 +22,11 @@ RISKS = (
 
 def force(
     group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
-    survivors: Annotated[str, typer.Option(help="The members that go on, by number: 1,2. This node must be one.")],
-    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell.")] = None,
+    survivors: Annotated[
+        str, typer.Option(metavar="NAME,NAME,…", help="The members that go on, by name or pid. This node must be one.")
+    ],
+    name: NodeName = None,
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell, if it has no name.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: the risk is understood.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until the survivors go on.")] = 30.0,
@@ -32,11 +36,12 @@ def force(
 
     Nothing is promised across it, so it asks first. Whoever is not named and runs is out as soon as it meets a
     survivor, and may join anew. Every survivor must run and be reached.
-    Example: whence force alps --survivors 1,2 --pid 1
+    Example: whence force alps --survivors billing-1,billing-2 --name billing-1
     Exit code 0: they go on. 2: refused, not done in time, or no such node runs here.
     """
-    chosen = _numbers(survivors)
-    path = the_node(pid, socket)
+    path = the_node(pid, socket, name)
+    status = asyncio.run(ask(path))
+    chosen = [pid_of(status, each) for each in survivors.split(",")]
     view = asyncio.run(view_of(path, group))
     gone = [each["pid"] for each in view["members"] if each["pid"] not in chosen]
     if not yes:
@@ -46,14 +51,6 @@ def force(
         print_json(0, group=group, survivors=chosen, generation=generation)
     else:
         print_message(f"group {group!r} goes on with {_names(chosen)}, as generation {generation}")
-
-
-def _numbers(given: str) -> list[int]:
-    """Return the survivors. Raises UsageError."""
-    try:
-        return [int(each) for each in given.split(",")]
-    except ValueError:
-        raise UsageError(f"--survivors takes numbers of members, such as 1,2, not {given!r}") from None
 
 
 def _names(pids: list[int]) -> str:

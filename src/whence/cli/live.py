@@ -15,20 +15,32 @@ import typer
 
 from whence.api.node import Node, join
 from whence.cli.output import parse_settings, print_message
+from whence.core.links.process_names import is_name
 from whence.errors import NameTakenError, UsageError, printable
 from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
 from whence.store.directory import owner_of
-from whence.types import Process
 
 Contacts = Annotated[
-    list[str] | None, typer.Option("--contact", metavar="HOST:PORT", help="A member to join through; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--contact",
+        metavar="HOST:PORT",
+        help="A member to join through; a host name may have several addresses. May be repeated.",
+    ),
 ]
-Pid = Annotated[int | None, typer.Option(help="This process's name, 0 to 32767. Default: one above 4095, drawn.")]
+Name = Annotated[
+    str | None,
+    typer.Option(help="This process's lasting name, such as billing-1: no other that runs may have it."),
+]
+NodeName = Annotated[str | None, typer.Option("--name", help="The node on this machine to ask, by its name.")]
+Pid = Annotated[
+    int | None, typer.Option(help="This process's number, 0 to 32767. Default: from its name, or drawn above 4095.")
+]
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where others reach this process; port 0 picks one.")]
 Cluster = Annotated[str, typer.Option(help="Only processes of the same cluster talk to each other.")]
 Certs = Annotated[
-    Path | None, typer.Option(help="Directory with ca.pem, member-PID.pem and .key, as whence certs makes it.")
+    Path | None, typer.Option(help="Directory with ca.pem, member-NAME.pem and .key, as whence certs makes it.")
 ]
 Insecure = Annotated[bool, typer.Option(help="Allow addresses beyond loopback without certificates.")]
 Settings = Annotated[
@@ -45,8 +57,8 @@ Net = Annotated[
 Founders = Annotated[
     str | None,
     typer.Option(
-        metavar="PID,PID,…",
-        help="The processes that begin the group together, this one among them if it is one; the same at each of them. "
+        metavar="NAME,NAME,…",
+        help="The names (or pids) of the processes that begin the group together, the same list at each of them. "
         "Level optimistic needs at least three; elsewhere, without any, the first process that comes begins the "
         "group.",
     ),
@@ -123,18 +135,21 @@ def parse_net(pairs: list[str] | None) -> NetSettings:
 
 
 @contextlib.asynccontextmanager
-async def opened_node(pid: int | None, data: Path | None, make: Callable[[int], Node]) -> AsyncIterator[Node]:
-    """Yield a node made for a pid, and close it at the end; a drawn pid that is taken is drawn again.
+async def opened_node(
+    pid: int | None, data: Path | None, make: Callable[[int | None], Node], name: str | None = None
+) -> AsyncIterator[Node]:
+    """Yield a node made for a pid, and close it at the end; without a name or a pid, one is drawn, again if it is
+    taken.
 
     Raises what opening the node raises.
     """
     for tries_left in reversed(range(DRAWS_MAX)):
-        node = make(guest_pid(pid, data))
+        node = make(pid if name is not None else guest_pid(pid, data))
         try:
             await node.__aenter__()
             break
         except NameTakenError:
-            if pid is not None or data is not None or not tries_left:
+            if name is not None or pid is not None or data is not None or not tries_left:
                 raise
     try:
         yield node
@@ -142,41 +157,39 @@ async def opened_node(pid: int | None, data: Path | None, make: Callable[[int], 
         await node.close()
 
 
-def parse_founders(text: str | None) -> list[int]:
-    """Return pids given with commas between. Raises UsageError."""
-    try:
-        return [int(pid) for pid in text.split(",")] if text else []
-    except ValueError:
-        raise UsageError(f"--founders takes pids with commas between, such as 0,1,2, not {text!r}") from None
+def parse_founders(text: str | None) -> list[int | str]:
+    """Return names or pids given with commas between. Raises UsageError."""
+    given = text.split(",") if text else []
+    if not all(each.isdecimal() or is_name(each) for each in given):
+        raise UsageError(
+            f"--founders takes names or pids with commas between, such as billing-1,billing-2,billing-3, not {text!r}"
+        )
+    return [int(each) if each.isdecimal() else each for each in given]
 
 
-def parse_process(text: str) -> Process:
-    """Return an incarnation of a process, given as PID:INCARNATION. Raises UsageError."""
-    pid, colon, incarnation = text.partition(":")
-    if not (
-        colon
-        and pid.isdecimal()
-        and incarnation.isdecimal()
-        and int(pid) <= MERGED_PEER_ID_MAX
-        and int(incarnation) <= INCARNATION_MAX
-    ):
-        raise UsageError(f"a process is PID:INCARNATION, such as 5:17, not {text!r}")
-    return Process(int(pid), int(incarnation))
+def parse_incarnation(text: str) -> tuple[int | str, int]:
+    """Return an incarnation of a process, given as NAME:INCARNATION or PID:INCARNATION. Raises UsageError."""
+    who, _, incarnation = text.partition(":")
+    is_process = is_name(who) or (who.isdecimal() and int(who) <= MERGED_PEER_ID_MAX)
+    if not (is_process and incarnation.isdecimal() and int(incarnation) <= INCARNATION_MAX):
+        raise UsageError(
+            f"a process is NAME:INCARNATION or PID:INCARNATION, such as billing-1:17 or 5:17, not {text!r}"
+        )
+    return int(who) if who.isdecimal() else who, int(incarnation)
 
 
 def make_node(
-    pid: int, listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, **more: Any
-) -> Node:
+    pid: int | None, listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool,
+    name: str | None = None, **more: Any,
+) -> Node:  # fmt: skip
     """Return a node made from the usual options. Raises UsageError."""
     files: dict[str, Any] = {}
     if certs is not None:
-        name = certs / f"member-{pid}"
-        files = {
-            "certificate": name.with_suffix(".pem"),
-            "key": name.with_suffix(".key"),
-            "authority": certs / "ca.pem",
-        }
-    return join(pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more)
+        stem = f"member-{name if name is not None else pid}"
+        files = {"certificate": certs / f"{stem}.pem", "key": certs / f"{stem}.key", "authority": certs / "ca.pem"}
+    return join(
+        name, pid=pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more
+    )
 
 
 def print_unreached(node: Node) -> None:

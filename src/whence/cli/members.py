@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from whence.cli.live import NodeName
 from whence.cli.output import print_json, print_message, stdout
+from whence.core.links.process_names import called
 from whence.errors import OutcomeUnknownError, UsageError
-from whence.net.status_client import Remove, ask, send_request, the_node
+from whence.net.status_client import Remove, ask, pid_of, send_request, the_node
 
 LOOK_S = 0.1
 """How often a command looks whether a change is decided."""
@@ -17,26 +19,28 @@ LOOK_S = 0.1
 
 def members(
     group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
-    pid: Annotated[int | None, typer.Option(help="The node on this machine to ask.")] = None,
+    name: NodeName = None,
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to ask, if it has no name.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the members of a living group as a running node sees them, and what a change of them waits for.
 
-    Example: whence members alps --pid 1
+    Example: whence members alps --name billing-1
     Exit code 0: listed. 2: the node is in no such group, or none runs here.
     """
-    view = asyncio.run(view_of(the_node(pid, socket), group))
+    view = asyncio.run(view_of(the_node(pid, socket, name), group))
     if json:
         print_json(0, group=group, **view)
         return
     generation = f" of generation {view['generation']}" if view["generation"] else ""
     table = Table(title=f"{group}: view {view['epoch']}{generation}, led by {view['leader']}", box=None)
-    for column in ("process", "since view", "votes", "live", "suspected", "lag"):
+    for column in ("process", "address", "since view", "votes", "live", "suspected", "lag"):
         table.add_column(column)
     for each in view["members"]:
         flags = ["yes" if each[name] else "" for name in ("voter", "live", "suspected")]
-        table.add_row(str(each["pid"]), str(each["joined"]), *flags, str(each["lag"]))
+        who = called(each["pid"], each["name"]).removeprefix("process ")
+        table.add_row(who, each["address"], str(each["joined"]), *flags, str(each["lag"]))
     stdout().print(table)
     if view["waits_for"]:
         print_message(f"a change waits for {', '.join(map(str, view['waits_for']))}")
@@ -44,8 +48,9 @@ def members(
 
 def remove(
     group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
-    process: Annotated[int, typer.Argument(metavar="PID", help="The member to remove.")],
-    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell.")] = None,
+    process: Annotated[str, typer.Argument(metavar="NAME", help="The member to remove, by its name or its pid.")],
+    name: NodeName = None,
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell, if it has no name.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is out.")] = 30.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -53,12 +58,12 @@ def remove(
     """Remove a member from a living group, and wait until it is out.
 
     Those that stay must contain a quorum of the voters. What the removed has not shared yet never takes effect; should
-    it run, it learns that, and may join as a new member. Example: whence remove alps 3 --pid 1
+    it run, it learns that, and may join as a new member. Example: whence remove alps billing-3 --name billing-1
     Exit code 0: it is out. 2: refused, not decided in time (it stays wanted), or no such node runs here.
     """
-    asyncio.run(_remove(the_node(pid, socket), group, process, timeout))
+    removed = asyncio.run(_remove(the_node(pid, socket, name), group, process, timeout))
     if json:
-        print_json(0, group=group, pid=process)
+        print_json(0, group=group, pid=removed)
     else:
         print_message(f"process {process} is no longer a member of group {group!r}")
 
@@ -75,7 +80,9 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     return view
 
 
-async def _remove(path: Path, group: str, process: int, timeout_s: float) -> None:
+async def _remove(path: Path, group: str, who: str, timeout_s: float) -> int:
+    """Remove a member, and wait until it is out; return its pid. Raises JoinError, UsageError, OutcomeUnknownError."""
+    process = pid_of(await ask(path), who)
     before = _joined(await view_of(path, group), process)
     await send_request(path, Remove(group, process))
     try:
@@ -87,8 +94,9 @@ async def _remove(path: Path, group: str, process: int, timeout_s: float) -> Non
         silent = [each["pid"] for each in view["members"] if each["suspected"] and each["pid"] != process]
         waits = ", ".join(map(str, view["waits_for"] or silent)) or f"process {view['leader']}, which leads"
         raise OutcomeUnknownError(
-            f"process {process} is still a member after {timeout_s:g} s; its removal stays wanted and waits for {waits}"
+            f"process {who} is still a member after {timeout_s:g} s; its removal stays wanted and waits for {waits}"
         ) from None
+    return process
 
 
 def _joined(view: dict[str, Any], pid: int) -> int | None:

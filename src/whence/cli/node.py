@@ -13,6 +13,7 @@ from whence.api.group import Group
 from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
+from whence.core.links.process_names import called
 from whence.core.registry import LEVELS, stores_events
 from whence.errors import UsageError
 from whence.net.run import run
@@ -23,19 +24,20 @@ class GroupConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of one group; a file may give its level alone instead."""
 
     level: str
-    founders: list[int] | None = None
+    founders: list[int | str] | None = None
     settings: dict[str, Any] | None = None
 
 
 class NodeConfig(Struct, frozen=True, kw_only=True):
     """The configuration of a node, from a file and the flags."""
 
+    name: str | None = None
     pid: int | None = None
     listen: str = "127.0.0.1:0"
     advertise: str | None = None
     contacts: list[str] = []
     groups: dict[str, str | GroupConfig] = {}
-    founders: list[int] = []
+    founders: list[int | str] = []
     settings: dict[str, Any] = {}
     net: dict[str, Any] = {}
     data: str | None = None
@@ -44,7 +46,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True):
     cluster: str = "whence"
     certs: str | None = None
     insecure: bool = False
-    permits: dict[str, dict[int, str]] = {}
+    permits: dict[str, dict[str, str]] = {}
     status: str | None = None
     metrics: str | None = None
     log: str = "text"
@@ -54,7 +56,10 @@ def node(
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with the same names; flags override what it says.")
     ] = None,
-    pid: Annotated[int | None, typer.Option(help="This process's name, 0 to 32767.")] = None,
+    name: live.Name = None,
+    pid: Annotated[
+        int | None, typer.Option(help="This process's number, 0 to 32767. Default: one that follows from its name.")
+    ] = None,
     listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it.")] = None,
     advertise: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where others are chosen to call, if not where it listens.")
@@ -81,23 +86,24 @@ def node(
 ) -> None:
     """Run a member until SIGINT or SIGTERM: it relays, repairs, traces and stores what its groups need.
 
-    Example: whence node --pid 1 --listen 127.0.0.1:4000 --group alps=fifo
-    With founders it waits until all of them are here: whence node --pid 0 --group board=causal --founders 0,1,2
+    Example: whence node --name billing-1 --listen 127.0.0.1:4000 --group alps=fifo
+    With founders it waits until all of them are here: whence node --name a --group board=causal --founders a,b,c
     With --data, a member at causal or total that is stopped is away and comes back; without, it leaves.
     Exit code 0: stopped by a signal. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
-        "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data), "trace": trace and str(trace),
+        "name": name, "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data),
+        "trace": trace and str(trace),
         "cluster": cluster, "certs": certs and str(certs), "insecure": insecure or None, "metrics": metrics, "log": log,
         "status": status and str(status), "durable": durable or None, "advertise": advertise,
         "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
         "founders": live.parse_founders(founders) or None, "net": parse_settings(net, "--net") if net else None,
     }  # fmt: skip
     chosen = structs.replace(_read(config), **{name: value for name, value in flags.items() if value is not None})
-    if chosen.pid is None:
-        raise UsageError("a node needs a name: give --pid, a number from 0 to 32767")
+    if chosen.name is None and chosen.pid is None:
+        raise UsageError("a node needs a name: give --name, such as --name billing-1")
     live.set_up_logs(chosen.log)
-    run(_run(chosen, chosen.pid, json))
+    run(_run(chosen, json))
 
 
 def _groups(pairs: list[str]) -> dict[str, str]:
@@ -152,16 +158,19 @@ def _stores(option: dict[str, Any]) -> bool:
     spec = LEVELS.get(option["level"])
     if spec is None:
         return False
-    given = settings_of(option["level"], option["founders"], option["settings"] or {}, data=True)
+    founders = range(len(option["founders"]))  # whoever they are: their numbers may not be known yet
+    given = settings_of(option["level"], founders, option["settings"] or {}, data=True)
     return stores_events(option["level"], spec.settings_from(given))
 
 
-async def _run(config: NodeConfig, pid: int, json: bool) -> None:
+async def _run(config: NodeConfig, json: bool) -> None:
     options = group_options(config)
-    founds = bool(options) and all(pid in each["founders"] for each in options)
+    me = [config.name, config.pid]
+    founds = bool(options) and all(any(each in me for each in option["founders"]) for option in options)
     made = live.make_node(
-        pid, config.listen, config.contacts, config.cluster, Path(config.certs) if config.certs else None,
-        config.insecure, data=config.data, trace=config.trace, permits=config.permits, advertise=config.advertise,
+        config.pid, config.listen, config.contacts, config.cluster, Path(config.certs) if config.certs else None,
+        config.insecure, config.name, data=config.data, trace=config.trace, permits=config.permits,
+        advertise=config.advertise,
         settings=net_settings_from({"alone": founds} | config.net), status=config.status or True,
         metrics=config.metrics,
     )  # fmt: skip
@@ -170,9 +179,16 @@ async def _run(config: NodeConfig, pid: int, json: bool) -> None:
         groups = await live.unless_stopped(stop, _open(running, options))
         if groups is not None:
             if json:
-                print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])
+                print_json(
+                    0,
+                    pid=running.pid,
+                    name=running.name,
+                    address=running.address,
+                    groups=[group.name for group in groups],
+                )
             else:
-                print_message(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
+                who = called(running.pid, running.name)
+                print_message(f"{who} is up at {running.address}; stop it with ctrl-c")
             await _serve(groups, stop)
 
 

@@ -46,11 +46,12 @@ def pub(
     dead: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PID:INCARNATION",
+            metavar="NAME:INCARNATION",
             help="At level optimistic: declare that this incarnation of a process has ended, where a ticket waits for "
             "it. If it has not, two may act for one ticket. May be repeated.",
         ),
     ] = None,
+    name: live.Name = None,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
@@ -69,12 +70,12 @@ def pub(
     Exit code 0: everything reached what --until says. 2: it did not.
     """
     _check_until(until, data)
-    ended = [live.parse_process(text) for text in dead or []]
+    ended = [live.parse_incarnation(text) for text in dead or []]
     live.set_up_logs(log)
 
-    def make(pid: int) -> Node:
+    def make(pid: int | None) -> Node:
         return live.make_node(
-            pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+            pid, listen, contact, cluster, certs, insecure, name, data=data, trace=trace, settings=live.parse_net(net)
         )
 
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
@@ -83,11 +84,11 @@ def pub(
         given["settings"]["majority"] = True
 
     async def main() -> int:
-        async with live.opened_node(pid, data, make) as node:
+        async with live.opened_node(pid, data, make, name) as node:
             live.print_unreached(node)
             joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
-            for process in ended:
-                joined.declare_dead(*process)
+            for who, incarnation in ended:
+                joined.declare_dead(who, incarnation)
             await joined.ready_to_publish()
             if len(joined.members()) + 1 < members:
                 print_message(f"waiting until group {group!r} has {members} members (--members)")

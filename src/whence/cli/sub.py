@@ -12,6 +12,7 @@ from whence.api.group import Delivery
 from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
+from whence.core.links.process_names import called
 from whence.errors import printable
 from whence.net.run import run
 
@@ -24,6 +25,7 @@ def sub(
     ndjson: Annotated[bool, typer.Option(help="Print each delivery as a JSON object with all that is known.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many deliveries.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
+    name: live.Name = None,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
@@ -43,12 +45,12 @@ def sub(
     """
     live.set_up_logs(log)
 
-    def make(pid: int) -> Node:
+    def make(pid: int | None) -> Node:
         return live.make_node(
-            pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+            pid, listen, contact, cluster, certs, insecure, name, data=data, trace=trace, settings=live.parse_net(net)
         )
 
-    made = live.opened_node(pid, data, make)
+    made = live.opened_node(pid, data, make, name)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
     result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:
@@ -108,7 +110,8 @@ async def _listen(
             return {"delivered": 0, "skipped": 0, "stopped": True}
         others = len(joined.members())
         print_message(
-            f"process {node.pid} is in group {group!r} with {others} others and waits for events; ctrl-c stops it"
+            f"{called(node.pid, node.name)} is in group {group!r} with {others} others and waits for events; ctrl-c "
+            "stops it"
         )
 
         async def take() -> None:

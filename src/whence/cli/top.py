@@ -18,7 +18,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from whence.cli.live import NodeName
 from whence.cli.output import print_json, stdout
+from whence.core.links.process_names import called
 from whence.errors import printable
 from whence.net.status_client import ask, the_node
 
@@ -30,7 +32,8 @@ PENDING_GAUGES = ("held_bundles", "held_copies", "held_messages", "buffer_bundle
 
 
 def top(
-    pid: Annotated[int | None, typer.Option(help="The node on this machine to look at.")] = None,
+    name: NodeName = None,
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to look at, if it has no name.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option(help="Look once and exit.")] = False,
@@ -38,10 +41,10 @@ def top(
 ) -> None:
     """Watch a running node: members, links, tickets with owners and leases, rates, pending bundles, gaps and lag.
 
-    Without --pid it is the only one that runs here. q or ctrl-c leaves.
+    Without --name it is the only one that runs here. q or ctrl-c leaves.
     Exit code 0: seen. 2: no such node runs here.
     """
-    path = the_node(pid, socket)
+    path = the_node(pid, socket, name)
     status = asyncio.run(ask(path))
     if json:
         print_json(0, **status)
@@ -91,7 +94,7 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
     status, before = _escaped(status), _escaped(before)
     address = ":".join(map(str, status["address"]))
     title = (
-        f"process {status['pid']} (incarnation {status['boot']}) of {status['cluster']} at {address}, "
+        f"{called(status['pid'], status['name'])} (incarnation {status['boot']}) of {status['cluster']} at {address}, "
         f"up {status['uptime_s']:.0f} s"
     )
     groups = Table(
@@ -115,8 +118,9 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
             places.add_row(group["name"], place)
     peers = Table("peer", "incarnation", "address", "connected", "round trip", "waiting", "dropped")
     for peer in status["peers"]:
+        who = f"{peer['name']} ({peer['pid']})" if peer["name"] else str(peer["pid"])
         peers.add_row(
-            str(peer["pid"]), str(peer["boot"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
+            who, str(peer["boot"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
             "?" if peer["rtt_ms"] is None else f"{peer['rtt_ms']:.2f} ms", f"{peer['waiting_bytes']:,} B",
             str(peer["dropped_frames"]),
         )  # fmt: skip

@@ -124,6 +124,8 @@ class Sources(NamedTuple):
     """Tell whether something of the member waits for the disk."""
     refusal: Callable[[], Refusal | None] | None = None
     """Return why the member would refuse any publication: a ticket, a lease, a clock. None: it never does."""
+    named: Callable[[int], int] = int
+    """Return a pid that messages show with its name, where it has one."""
 
 
 class Flow:
@@ -309,7 +311,7 @@ class Flow:
 
     def _behind(self, pid: int) -> str:
         if pid != self._me:
-            return f"process {pid}"
+            return f"process {self._sources.named(pid)}"
         return "the disk here" if self._sources.disk_is_behind() else "the application here"
 
 

@@ -150,6 +150,9 @@ class MemberStatus(Struct, frozen=True):
     """It owes an answer for too long, or its connection is gone."""
     lag: int
     """Messages that were received here and that its application is not known to have taken."""
+    name: str = ""
+    address: str = ""
+    """Its name and where it is reached; empty where the node does not know them."""
 
 
 class ViewStatus(Struct, frozen=True):

@@ -46,7 +46,10 @@ class AddressExchange:
 
     def heard(self, peer: int, item: Addresses) -> None:
         """Take addresses that a peer sends, and answer its questions."""
-        self._pass_on(self._rumoured, [each for each in unpack(item.known) if self._peers.book.learn(each)])
+        news = [each for each in unpack(item.known) if self._peers.book.learn(each)]
+        for address in news:
+            self._peers.rumoured(address)
+        self._pass_on(self._rumoured, news)
         if item.asked:
             self._tell([peer], self._peers.book.some(item.asks()))
 

@@ -30,12 +30,13 @@ def configuration(context: GroupContext) -> tuple[str, bytes]:
     return f"{context.level}#{crc32(text):08x}" if settings else context.level, text if settings else b""
 
 
-def disagreement(context: GroupContext, said: PeerPresence) -> str | None:
-    """Return a sentence that says how a peer's configuration of a group differs from ours; None if it does not."""
+def disagreement(context: GroupContext, said: PeerPresence, who: str) -> str | None:
+    """Return a sentence that says how a peer's configuration of a group differs from ours; None if it does not. `who`
+    is how messages call the peer."""
     mark, _ = configuration(context)
     if said.presence.level == mark:
         return None
-    who, group = f"process {said.process.pid}", f"group {context.group!r}"
+    group = f"group {context.group!r}"
     level = printable(said.presence.level.partition("#")[0])
     if level != context.level:
         return f"{group} runs at level {level} at {who}, not {context.level}"
@@ -54,8 +55,8 @@ def separation(driver: "Driver", said: PeerPresence) -> str | None:
     member = driver.member
     if not isinstance(member, Living) or not are_separate(member.line, said.presence.line):
         return None
-    here = ", ".join(map(str, driver.view_pids)) or str(driver.context.me.pid)
-    return two_groups(driver.group, here, str(said.process.pid))
+    here = ", ".join(str(driver.named(pid)) for pid in driver.view_pids or (driver.context.me.pid,))
+    return two_groups(driver.group, here, str(driver.named(said.process.pid)))
 
 
 def are_separate(line: int, other: int) -> bool:

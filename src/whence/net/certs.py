@@ -1,7 +1,7 @@
-"""A small certificate authority for one cluster, and certificates that bind a member's pid to its key.
+"""A small certificate authority for one cluster, and certificates that bind a member's name or pid to its key.
 
-Keys are on the curve P-256, in files that only their owner can read. A certificate names its pid as the URI
-`whence:pid:<n>` (net/tls.py reads it); host names play no part.
+Keys are on the curve P-256, in files that only their owner can read. A certificate names its process as the URI
+`whence:name:<name>`, or `whence:pid:<n>` (net/tls.py reads it); host names play no part.
 """
 
 import os
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from whence.errors import UsageError
-from whence.net.tls import PID_URI
+from whence.net.tls import identity_uri
 
 AUTHORITY, AUTHORITY_KEY = "ca.pem", "ca.key"
 AUTHORITY_DAYS, MEMBER_DAYS = 3650, 365
@@ -42,20 +42,22 @@ def make_authority(directory: Path, cluster: str, days: int = AUTHORITY_DAYS) ->
     return directory / AUTHORITY
 
 
-def make_member(directory: Path, pid: int, days: float = MEMBER_DAYS) -> tuple[Path, Path]:
-    """Make a member's certificate and key beside the authority; return both paths. Raises UsageError."""
+def make_member(directory: Path, who: int | str, days: float = MEMBER_DAYS) -> tuple[Path, Path]:
+    """Make the certificate and key of a name, or of a pid, beside the authority; return both paths. Raises
+    UsageError."""
     authority, signer = _load_authority(directory)
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = x509.CertificateBuilder().subject_name(_name(f"whence member {pid}")).issuer_name(authority.subject)
+    builder = x509.CertificateBuilder().subject_name(_name(f"whence member {who}")).issuer_name(authority.subject)
     builder = _dated(builder.public_key(key.public_key()), days)
-    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"{PID_URI}{pid}")])
+    uri = identity_uri(who, "") if isinstance(who, int) else identity_uri(0, who)
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)])
     builder = builder.add_extension(names, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     builder = builder.add_extension(both, critical=False)
     signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = builder.add_extension(signed_by, critical=False).sign(signer, hashes.SHA256())
-    paths = directory / f"member-{pid}.pem", directory / f"member-{pid}.key"
+    paths = directory / f"member-{who}.pem", directory / f"member-{who}.key"
     _write(paths[1], _pem(key), 0o600)
     _write(paths[0], certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     return paths

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from secrets import token_bytes
 
 from whence.core.links.addresses import Address
-from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
+from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Hello, Refused, Why
+from whence.core.links.process_names import called
 from whence.errors import JoinError, RemoteProtocolError, UsageError
 from whence.net import names, tls
 from whence.net.addresses import AddressExchange
@@ -35,6 +36,7 @@ log = logging.getLogger("whence.net")
 
 _REFUSALS = {
     Why.TAKEN: "name_taken", Why.CALL_AGAIN: "name_asked", Why.SUPERSEDED: "older_life", Why.REUSED: "name_taken",
+    Why.NUMBER_USED: "number_used",
 }  # fmt: skip
 """The counter for each refusal of a name."""
 
@@ -53,12 +55,17 @@ class ConnectionManager:
         settings: NetSettings,
         safety: tls.Safety | None,
         counts: "Counter[str]",
-        on_name_refused: Callable[[str], None],
+        on_name_refused: Callable[[str, int], None],
+        name: str = "",
+        is_fixed: Callable[[], bool] = lambda: True,
     ) -> None:
         """`drivers`: the members of the open groups; `on_name_refused` is called with the reason why this process
-        cannot use its pid."""
+        cannot use its name or pid. `is_fixed` tells whether it cannot take another pid."""
+        self._name, self._is_fixed, self._on_name_refused = name, is_fixed, on_name_refused
         self.endpoint = ("", 0)
         """The address that others should call."""
+        self.port = 0
+        """Where this node listens."""
         self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
         self._settings, self._safety, self._counts = settings, safety, counts
         self._addresses = AddressExchange(peers, outboxes)
@@ -68,7 +75,7 @@ class ConnectionManager:
         )  # fmt: skip
         self.link_packet = self._router.route
         self._dialer = Dialer(
-            me, peers, outboxes, presence, settings, safety, counts, self._new_link, on_name_refused
+            me, peers, outboxes, presence, settings, safety, counts, self._new_link, on_name_refused, name
         )  # fmt: skip
         self.call = self._dialer.call_address
         outboxes.on_unconnected = self._dialer.call
@@ -94,6 +101,7 @@ class ConnectionManager:
             bound = await self._listener.open(host, port)
         except OSError as error:
             raise JoinError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+        self.port = bound[1]
         if self._settings.udp:
             _, self._datagrams = await self._loop.create_datagram_endpoint(
                 lambda: Datagrams(self._peers, self._counts, self._router.to_group), local_addr=(host, bound[1])
@@ -149,7 +157,10 @@ class ConnectionManager:
 
     def _new_link(self, expected: int | None, *, dialed: bool = True) -> Link:
         nonce = token_bytes(NONCE_BYTES)
-        greeting = Greeting(self._me, self._settings.cluster, nonce, expected, *self.endpoint, self._instance)
+        greeting = Greeting(
+            self._me, self._settings.cluster, nonce, expected, *self.endpoint, self._instance, self._name,
+            fixed=self._is_fixed(),
+        )  # fmt: skip
         return Link(self, greeting, dialed=dialed)
 
     # --- what links tell ---
@@ -164,25 +175,34 @@ class ConnectionManager:
         self._links[link] = self._loop.call_later(deadline_s, link.close, "no greeting in time")
         return True
 
+    def link_hello(self, link: Link, sender: Process, hello: Hello) -> None:
+        """Check the peer's name and pid against its certificate. Raises RemoteProtocolError."""
+        assert link.transport is not None
+        if self._safety is not None:
+            self._safety.check(link.transport, sender.pid, hello.name)
+
     def link_named(self, link: Link) -> None:
-        """Check the peer's name against its certificate, its later incarnations and other processes of that name.
+        """Check the peer's name against its later incarnations and other processes of that name or number.
 
         Raises RemoteProtocolError.
         """
-        process = link.greeting.peer
+        process, hello = link.greeting.peer, link.greeting.peer_hello
         assert process is not None
-        assert link.transport is not None
-        if self._safety is not None:
-            self._safety.check(link.transport, process.pid)
-        hello = link.greeting.peer_hello
         assert hello is not None
-        known = self._peers.by_pid.get(process.pid)
-        retort = link.greeting.retort = names.refusal(known, process, hello.instance, steady_ns())
-        if retort is not None:
+        found = names.check_claim(self._peers, process, hello, steady_ns())
+        if found is not None:
+            retort, holder = found
             self._counts[_REFUSALS[Why(retort.why)]] += 1
             if retort.why == Why.CALL_AGAIN:
-                self._outboxes.ask([process.pid])
-            raise RemoteProtocolError(retort.sentence(process, self._me))
+                self._outboxes.ask([holder])
+            link.greeting.retort = retort = self._located(retort, holder)
+            raise RemoteProtocolError(retort.sentence(process, hello.name, called(self._me.pid, self._name)))
+
+    def _located(self, retort: Refused, pid: int) -> Refused:
+        """Return a refusal with the name and the address of the process that has the name or number."""
+        address = self._peers.book.find(pid)
+        where = (address.host, address.port) if address is not None else ("", 0)
+        return Refused(retort.why, retort.incarnation, self._peers.names.name(pid), *where)
 
     def link_up(self, link: Link) -> None:
         """Make this the connection to its peer, or retain it as a spare. Raises RemoteProtocolError."""
@@ -218,9 +238,10 @@ class ConnectionManager:
         assert hello is not None
         assert link.transport is not None
         peer = self._peers.add(process.pid)
-        peer.attach(link, process, hello.instance, steady_ns())
+        peer.attach(link, process, hello.instance, steady_ns(), hello.name)
+        self._peers.met(process, hello.name)
         host = hello.host or link.transport.get_extra_info("peername")[0]
-        self._addresses.met(Address(*process, host, hello.port))
+        self._addresses.met(Address(*process, host, hello.port, hello.name))
         self._presence.peer_up(process)
         self._outboxes.ask([peer.pid])
         peer.outbox.flush(link)
@@ -239,6 +260,7 @@ class ConnectionManager:
             timer.cancel()
         if link.greeting.is_own and link.greeting.peer_hello is not None and not link.dialed:
             self._dialer.note_own(link.greeting.peer_hello.nonce)
+        self._yield_number(link)
         if link.peer is None:
             self._counts["strangers_lost"] += 1
             log.info("a connection ended before it was up: %s", reason)
@@ -246,7 +268,7 @@ class ConnectionManager:
         peer = self._peers.by_pid.get(link.peer.pid)
         if peer is None or peer.link is not link:
             return
-        log.info("lost the connection to %s: %s", peer.pid, reason)
+        log.info("lost the connection to %s: %s", self._peers.called(peer.pid), reason)
         self._counts["links_lost"] += 1
         peer.detach(steady_ns())
         self._outboxes.lost()
@@ -254,6 +276,12 @@ class ConnectionManager:
             self._presence.peer_down(peer.pid)
             if peer.outbox.frames:
                 self._dialer.call(peer)
+
+    def _yield_number(self, link: Link) -> None:
+        """Take another number if a process that called this one has a better right to it, and no group is open here."""
+        refusal = link.greeting.refusal
+        if refusal is not None and refusal.why == Why.NUMBER_USED and not link.dialed and not self._is_fixed():
+            self._on_name_refused(link.reason, Why.NUMBER_USED)
 
 
 def _set_reading(link: Link, reading: bool) -> None:

@@ -60,6 +60,8 @@ class NodeServices(NamedTuple):
     """Raise UsageError if this process may not perform an act in a group."""
     members: Callable[[str], list[int]]
     """Return the known members of a group, including this process, and the founders of a fixed group."""
+    named: Callable[[int], int] = int
+    """Return a pid that messages show with its name, where it has one."""
 
 
 class GroupContext(NamedTuple):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 
 from whence.core.links.addresses import Address, asking
-from whence.core.links.greeting import Why
+from whence.core.links.greeting import Why, host_port
 from whence.errors import JoinError, NameTakenError, printable
 from whence.net import tls
 from whence.net.link import Link
@@ -46,11 +46,13 @@ class Dialer:
         safety: tls.Safety | None,
         counts: "Counter[str]",
         new_link: Callable[[int | None], Link],
-        on_name_refused: Callable[[str], None],
+        on_name_refused: Callable[[str, int], None],
+        name: str = "",
     ) -> None:
         """`new_link` makes a connection, to a given peer or to any process that answers; `on_name_refused` is called
-        with the reason why this process cannot use its pid."""
-        self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
+        with the reason why this process cannot use its name or pid."""
+        self._me, self._name = me, name
+        self._peers, self._outboxes, self._presence = peers, outboxes, presence
         self._settings, self._safety, self._counts = settings, safety, counts
         self._new_link, self._on_name_refused = new_link, on_name_refused
         self._loop = asyncio.get_running_loop()
@@ -109,7 +111,7 @@ class Dialer:
             self._counts["call_failed"] += 1
             wait_ns = min(settings.retry_ns * 2 ** min(peer.failures - 1, 20), settings.retry_ns_max)
             peer.retry_at = self._loop.time() + wait_ns / 1e9
-            log.debug("call to %s failed: %s", peer.pid, error)
+            log.debug("call to %s failed: %s", self._peers.called(peer.pid), error)
             self._presence.unreachable(peer.pid, peer.outbox.drop())
         finally:
             peer.calling = False
@@ -123,7 +125,7 @@ class Dialer:
             address = self._peers.book.find(pid)
             if address is not None:
                 return address
-        raise JoinError(f"nobody knows where {pid} lives")
+        raise JoinError(f"nobody knows where {self._peers.called(pid)} lives")
 
     # --- addresses ---
 
@@ -141,7 +143,7 @@ class Dialer:
         link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(self._refused(link)))
         link.on_up = lambda: None if up.done() else up.set_result(None)
         deadline_s = self._settings.call_ns / 1e9
-        where = f"{address.host}:{address.port}"
+        where = host_port(address.host, address.port)
         try:
             async with asyncio.timeout(deadline_s):
                 await self._loop.create_connection(
@@ -169,12 +171,12 @@ class Dialer:
         if refusal.why == Why.SUPERSEDED and self._peers.connected():
             log.error("%s; other peers go on with this one", link.reason)
             return
-        self._on_name_refused(link.reason)
+        self._on_name_refused(link.reason, refusal.why)
         raise NameTakenError(link.reason)
 
     def _refused(self, link: Link) -> str:
         if link.greeting.refusal is not None:
             return link.reason
-        doubts = self._safety.doubts(self._me.pid) if self._safety is not None else ""
+        doubts = self._safety.doubts(self._me.pid, self._name) if self._safety is not None else ""
         why = f"; as seen from here, {doubts}" if doubts else "; its log may say more"
         return f"it does not greet ({link.reason}{why})"

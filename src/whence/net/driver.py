@@ -59,6 +59,8 @@ class Driver:
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.failure: WhenceError | None = None
         self._node = node
+        self.named = node.named
+        """Returns a pid that messages show with its name."""
         self._sink = sink
         self._recorder = recorder
         self._commit = storage.commit if storage is not None else None
@@ -118,6 +120,7 @@ class Driver:
             unsettled=lambda: self.settling.slowest(),
             disk_is_behind=lambda: self.runner.waits,
             refusal=self.refusal if self._refusing is not None else None,
+            named=self.named,
         )
         limits = BundleLimits.of(by_name(context.settings))
         held_bytes = spec.held_bytes_max(context.settings) if isinstance(spec, HoldingBytes) else None
@@ -292,7 +295,7 @@ class Driver:
             self.joined = True
             self._node.member_changed(self.group)
         elif note.reason == OWN_LOST:
-            self.stop(own_lost(self.group, note.peer))
+            self.stop(own_lost(self.group, note.peer if note.peer is None else self.named(note.peer)))
         elif note.kind == "view" and note.reason == ENTERED:
             self._entered(note)
         elif note.kind == "leave":

@@ -25,11 +25,13 @@ class GroupFiles:
     """The files of all groups of a node."""
 
     def __init__(
-        self, data: DataDirectory | None, trace: Path | None, settings: NetSettings, counts: "Counter[str]"
-    ) -> None:
+        self, data: DataDirectory | None, trace: Path | None, settings: NetSettings, counts: "Counter[str]",
+        name: str = "",
+    ) -> None:  # fmt: skip
+        """`name`: the process's name, which goes into the head of every segment of a trace."""
         self.storage: dict[str, GroupStorage] = {}
         """What each open group stores for its next incarnation."""
-        self._data, self._trace = data, trace
+        self._data, self._trace, self._name = data, trace, name
         self._settings, self._counts = settings, counts
         self._segments: dict[str, TraceSegmentWriter] = {}
         self._rested: WeakSet[TraceSegmentWriter] = WeakSet()
@@ -62,7 +64,7 @@ class GroupFiles:
         earlier = [incarnation for incarnation in context.incarnations if incarnation < context.me.incarnation]
         about = {
             "durable": remembers(context.spec, context.settings), "previous": max(earlier, default=None),
-            "founders": list(founders), "settings": by_name(context.settings),
+            "founders": list(founders), "name": self._name, "settings": by_name(context.settings),
         }  # fmt: skip
         self._segments[context.group] = segments = TraceSegmentWriter(
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,

@@ -85,7 +85,7 @@ class Heartbeat:
             self._judge_stall(peer)
             if peer.detector.suspects(now):
                 self._counts["suspected"] += 1
-                log.info("%s has not been heard for too long", peer.pid)
+                log.info("%s has not been heard for too long", self._peers.called(peer.pid))
                 peer.cut_off("it was silent for too long")
         self._outboxes.send(NODE, self._peers.connected_pids(), Ping(now))
         if self._beats % REMIND_BEATS == 0:

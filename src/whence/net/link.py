@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from whence.core.links.greeting import Greeting, Stage
+from whence.core.links.greeting import Greeting, Hello, Stage
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError, printable
 from whence.limits import PACKET_BYTES_MAX
@@ -34,6 +34,9 @@ class Owner(Protocol):
 
     def link_made(self, link: "Link") -> bool:
         """Take a new connection; return False to close it at once."""
+
+    def link_hello(self, link: "Link", sender: Process, hello: Hello) -> None:
+        """Check that the peer may call itself so, before anything it says counts. Raises RemoteProtocolError."""
 
     def link_named(self, link: "Link") -> None:
         """Check the name that the peer gives, before it is answered. Raises RemoteProtocolError to refuse it."""
@@ -80,6 +83,8 @@ class Link(asyncio.BufferedProtocol):
             self.close("there are links_max connections already")
             return
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        peername = transport.get_extra_info("peername")
+        self.greeting.seen_host = peername[0] if isinstance(peername, tuple) else ""
         self._say(self.greeting.hello())
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -156,6 +161,8 @@ class Link(asyncio.BufferedProtocol):
         if packet.group:
             raise RemoteProtocolError("a packet of a group came before the greeting")
         for item in packet.items:
+            if isinstance(item, Hello):
+                self._owner.link_hello(self, sender, item)
             answers = self.greeting.receive(sender, item)
             self._owner.link_named(self)
             for answer in answers:

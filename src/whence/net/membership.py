@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from whence.core.member import Living, MemberStatus
+from whence.core.links.greeting import host_port
+from whence.core.member import Living, MemberStatus, ViewStatus
 from whence.core.ready import Note
 from whence.epochs import number_of
 from whence.errors import NotMemberError, QuorumError, RemovedError, UsageError
@@ -17,6 +19,7 @@ from whence.types import EventId
 
 if TYPE_CHECKING:
     from whence.net.driver import Driver
+    from whence.net.peers import PeerTable
 
 ENTERED = "entered"
 """The reason of notes about a view that was entered."""
@@ -64,6 +67,18 @@ def living(driver: "Driver") -> Living:
     return driver.member
 
 
+def with_names(view: ViewStatus | None, peers: "PeerTable") -> ViewStatus | None:
+    """Return a view whose members have their names and addresses, as far as they are known."""
+    if view is None:
+        return None
+    named = []
+    for each in view.members:
+        found = peers.book.find(each.pid)
+        address = host_port(found.host, found.port) if found is not None else ""
+        named.append(replace(each, name=peers.names.name(each.pid), address=address))
+    return replace(view, members=tuple(named))
+
+
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
     """Begin to remove another member; return what it is. Raises QuorumError where those that stay may not decide it,
     UsageError."""
@@ -73,9 +88,10 @@ def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
         raise NotMemberError(f"this process is in no view of group {driver.group!r}")
     target = next((each for each in view.members if each.pid == pid), None)
     if target is None or pid == driver.context.me.pid:
-        raise UsageError(f"process {pid} is no other member of group {driver.group!r}")
+        raise UsageError(f"process {driver.named(pid)} is no other member of group {driver.group!r}")
     if missing := member.removal_lacks([pid]):
-        raise QuorumError(f"process {pid} cannot be removed from group {driver.group!r}", missing)
+        what = f"process {driver.named(pid)} cannot be removed from group {driver.group!r}"
+        raise QuorumError(what, [driver.named(each) for each in missing])
     driver.act("remove", pid)
     return target
 

@@ -8,19 +8,20 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from whence.core.level import NeedsData, Placed, remembers
+from whence.core.links.greeting import Why
 from whence.core.links.presence import Place
 from whence.core.member import Founded, Living
 from whence.core.ready import Item
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import OF_MEMBER
-from whence.errors import JoinTimeoutError, NameTakenError, NotMemberError, UsageError
-from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
+from whence.errors import JoinTimeoutError, NameTakenError, NotMemberError, StorageError, UsageError
+from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX
 from whence.net import tls
 from whence.net.clock import steady_ns
 from whence.net.connections import ConnectionManager
@@ -30,19 +31,19 @@ from whence.net.driver import Driver
 from whence.net.files import GroupFiles
 from whence.net.incarnations import Incarnations
 from whence.net.living_opening import LivingOpening
+from whence.net.names import NumberUsedError
 from whence.net.opening import GroupOpening, answers
 from whence.net.otel import Telemetry
 from whence.net.outboxes import Outboxes
 from whence.net.peers import PeerTable
 from whence.net.permits import Permits
 from whence.net.presence import PresenceExchange
+from whence.net.resolver import is_loopback
 from whence.net.settings import NetSettings, settings_of
 from whence.store.directory import DataDirectory
 from whence.trace.schema import Kind
 
 log = logging.getLogger("whence.net")
-
-LOOPBACK = ("127.", "localhost", "::1")
 
 FAREWELL_S = 0.25
 """How long a fixed member that is closed stays to acknowledge what its application has taken: several times the delay
@@ -66,20 +67,27 @@ class LiveNode:
         safety: tls.Safety | None = None,
         permits: Permits | None = None,
         insecure: bool = False,
+        name: str = "",
+        may_move: bool = False,
     ) -> None:
-        """Prepare a node, and lock its data directory. Raises UsageError, StorageError."""
-        if type(pid) is not int or not 0 <= pid <= MERGED_PEER_ID_MAX:
-            raise UsageError(f"a pid is a whole number from 0 to {MERGED_PEER_ID_MAX}, not {pid!r}")
+        """Prepare a node, and lock its data directory. `may_move`: it can be given another pid while no group is open.
+
+        Raises UsageError, StorageError.
+        """
         self.settings = settings = settings or NetSettings()
         self.permits = permits or Permits()
         self.started_ns = steady_ns()
         self.counts: Counter[str] = Counter()
         """Counts of what happened on connections and between nodes."""
-        directory = DataDirectory(data, pid) if data is not None else None
+        self._directory = directory = DataDirectory(data, pid, name) if data is not None else None
+        self.name = name = directory.name if directory is not None else name
+        """The name of this process; empty where it goes by its pid alone."""
         self._incarnations = Incarnations(pid, directory)
         self.me = me = self._incarnations.me
-        self.files = GroupFiles(directory, trace, settings, self.counts)
-        self.peers = PeerTable(me, settings)
+        self.files = GroupFiles(directory, trace, settings, self.counts, name)
+        known = directory.names if directory is not None else None
+        self.peers = PeerTable(me, settings, name, known, self._name_met)
+        self.permits.name_of = self.peers.names.name
         self.outboxes = Outboxes(me, self.peers, settings, self.counts, self._incarnations.by_group)
         if trace is not None:
             self.outboxes.on_flush = self.files.flush_traces
@@ -88,13 +96,18 @@ class LiveNode:
         self._presence = PresenceExchange(me, self.drivers, self.peers, self.outboxes, self.counts)
         self.connections = ConnectionManager(
             me, self.drivers, self.peers, self.outboxes, self._presence, self.permits, settings, safety, self.counts,
-            self._name_refused,
+            self._name_refused, name, lambda: not self.may_move,
         )  # fmt: skip
-        self.contacts = Contacts(self.peers, settings, self.connections.call)
+        self._insecure = insecure or safety is not None
+        self.contacts = Contacts(
+            self.peers, settings, self.connections.call, loopback_only=not self._insecure
+        )  # fmt: skip
+        self.on_number_used: Callable[[], None] = lambda: None
+        """Called when the pid turns out to be another name's, and this node may still take another."""
+        self._may_move = may_move
         self.failure: NameTakenError | None = None
         """Why this node was stopped."""
         self._keeps_data = directory is not None
-        self._insecure = insecure or safety is not None
         self._ended: dict[str, None] = {}
         """Groups in which this process's last membership ended: it may join anew."""
         self._behind: dict[object, None] = {}
@@ -116,7 +129,7 @@ class LiveNode:
         Contacts that are not up yet are called again and again, and groups are joined once they are.
         """
         for name, _ in [(host, port), *contacts]:
-            if not self._insecure and not name.startswith(LOOPBACK):
+            if not self._insecure and not is_loopback(name):
                 raise UsageError(
                     f"{name} is beyond loopback: give certificates (see whence certs), or say insecure if you mean it"
                 )
@@ -125,16 +138,36 @@ class LiveNode:
         if contacts and not self.settings.alone:
             await self._unless_refused(self.contacts.any())
 
-    def _name_refused(self, why: str) -> None:
-        """Stop everything: another process has this one's pid, or a later incarnation has followed this one."""
+    @property
+    def may_move(self) -> bool:
+        """Tell whether this process can still take another pid: no group is open, and none is stored."""
+        stored = self._directory is not None and self._directory.has_groups
+        return self._may_move and not self.drivers and not stored
+
+    def _name_met(self, names: dict[str, int]) -> None:
+        """Store which pid is whose, so that no later process takes that of one that is away."""
+        if self._directory is not None:
+            try:
+                self._directory.note_names(names)
+            except StorageError as error:
+                log.warning("the names of other processes are not kept: %s", error)
+
+    def _name_refused(self, why: str, kind: int) -> None:
+        """Stop everything: another process has this one's name or pid, or a later incarnation has followed this one."""
         if self.failure is None:
-            log.error("this node stops: %s", why)
-            self.failure = NameTakenError(why)
+            moves = kind == Why.NUMBER_USED and self.may_move
+            if moves:
+                log.info("%s takes another number: %s", self.name, why)
+            else:
+                log.error("this node stops: %s", why)
+            self.failure = NumberUsedError(why) if moves else NameTakenError(why)
             for driver in list(self.drivers.values()):
                 driver.stop(self.failure)
             self._refused.set()
             self.contacts.close()
             self._tasks.append(asyncio.ensure_future(self.connections.close()))
+            if moves:
+                self.on_number_used()
 
     async def _unless_refused(self, work: Coroutine[None, None, None]) -> None:
         """Run a coroutine; raise NameTakenError as soon as this process cannot use its pid."""
@@ -285,7 +318,7 @@ class LiveNode:
                 f"{group!r} without durable, or at level causal"
             )
         if not self.permits.may(self.me.pid, group, "read"):
-            raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
+            raise UsageError(f"{self.peers.called(self.me.pid)} has no permission to read group {group!r}")
         settings = spec.settings_from(given)
         if isinstance(spec, NeedsData) and not self._keeps_data and (why := spec.why_data(settings)):
             raise UsageError(why)
@@ -297,7 +330,9 @@ class LiveNode:
     def _services(self, group: str) -> NodeServices:
         """Return what a member of a group may ask of this node."""
         send = self._send_to_readers if group in self.permits.closed else self.outboxes.send
-        return NodeServices(send, self._presence.member_changed, self.check_act, self._presence.members)
+        return NodeServices(
+            send, self._presence.member_changed, self.check_act, self._presence.members, self.peers.names.named
+        )
 
     def _send_to_readers(self, group: str, to: Sequence[int], item: Item, incarnation: int) -> int:
         """Queue an item for those of the peers that may read a closed group; return its size on the wire."""

@@ -52,7 +52,7 @@ class GroupOpening:
         self._group = driver.group
         self._me = driver.context.me.pid
         self._named = list(founders)
-        self._peers = peers
+        self._peers, self._called = peers, peers.called
         self._presence = presence
         self._outboxes = outboxes
         self._contacts = contacts
@@ -96,7 +96,7 @@ class GroupOpening:
         """Join or begin if that is possible now; return whether this process is on its way in."""
         members = self._peers.members(self._group)
         for said in members:
-            if (why := disagreement(self._driver.context, said)) is not None:
+            if (why := disagreement(self._driver.context, said, self._called(said.process.pid))) is not None:
                 raise UsageError(why)
         listing = next((said for said in members if self._lists_us(said)), None)
         if listing is not None:
@@ -112,7 +112,7 @@ class GroupOpening:
             self._join([said.process.pid for said in members])
         elif again := self._again():
             if again[0] != self._me:
-                self.waits_for = f"process {again[0]}, which was a member before, to begin it"
+                self.waits_for = f"{self._called(again[0])}, which was a member before, to begin it"
                 return False
             log.info("group %r had stopped and is begun again by this process", self._group)
             self._begin([])
@@ -134,8 +134,8 @@ class GroupOpening:
         pids = sorted(founder.pid for founder in listed)
         if pids != sorted(self._named):
             raise UsageError(
-                f"process {said.process.pid} says that group {self._group!r} began with {pids}, and its founders here "
-                f"are {sorted(self._named)}: name the same ones everywhere"
+                f"{self._called(said.process.pid)} says that group {self._group!r} began with {pids}, and its founders "
+                f"here are {sorted(self._named)}: name the same ones everywhere"
             )
         return True
 
@@ -191,7 +191,7 @@ class GroupOpening:
         self.waits_for = (
             self._absent_contacts()
             or self._silent()
-            or (f"process {lower}, which wants it too, to begin it" if lower < self._me else "")
+            or (f"{self._called(lower)}, which wants it too, to begin it" if lower < self._me else "")
         )
         return bool(self.waits_for)
 
@@ -211,9 +211,9 @@ class GroupOpening:
                 continue
             if peer is None or (peer.link is None and not peer.failures):
                 self._outboxes.ask([address.pid])  # it is called for that
-                return f"process {address.pid} to be reached"
+                return f"{self._called(address.pid)} to be reached"
             if peer.link is not None and peer.echoed_ns < self._asked_ns:
-                return f"process {address.pid} to answer"
+                return f"{self._called(address.pid)} to answer"
         return ""
 
     # --- named founders ---
@@ -221,8 +221,8 @@ class GroupOpening:
     def _all_founders_here(self) -> bool:
         """Tell whether all founders are here and this process is the one to announce it."""
         absent = self._absent()
-        names = ", ".join(map(str, absent))
-        self.waits_for = f"its founders {names}" if absent else f"process {min(self._named)} to begin it"
+        names = ", ".join(str(self._driver.named(pid)) for pid in absent)
+        self.waits_for = f"its founders {names}" if absent else f"{self._called(min(self._named))} to begin it"
         wanting = self._peers.wanting(self._group)
         others = [pid for pid in self._named if pid != self._me]
         return self._me == min(self._named) and all(pid in wanting for pid in others)

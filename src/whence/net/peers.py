@@ -1,4 +1,4 @@
-"""The table of peers: one record for each, and the one place that says who is connected.
+"""The table of peers: one record for each, and the one place that says who is connected, and whose a number is.
 
 Law: a record outlives connections, because a peer's last name and how often it was wrongly suspected count when it
 comes back. What it says about groups counts while it is connected, and is forgotten with its connection; only groups
@@ -7,12 +7,13 @@ that are open here are remembered, so what a peer can make a node remember is bo
 Which peers a member of a group considers members is decided separately, by its level's protocol (core/membership).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from whence.core.links.addresses import Address, Book
 from whence.core.links.detector import Detector
 from whence.core.links.presence import Place, Presence
+from whence.core.links.process_names import NameBook, called
 from whence.net.link import Link
 from whence.net.outboxes import Outbox
 from whence.net.settings import NetSettings
@@ -32,7 +33,7 @@ class Peer:
 
     __slots__ = (
         "_settings", "answered_at", "asked_at", "calling", "detector", "echoed_ns", "failures", "instance", "link",
-        "lost_at", "outbox", "pid", "presence", "process", "retry_at", "shunned_until", "stalled_since",
+        "lost_at", "name", "outbox", "pid", "presence", "process", "retry_at", "shunned_until", "stalled_since",
     )  # fmt: skip
 
     def __init__(self, pid: int, settings: NetSettings) -> None:
@@ -47,6 +48,8 @@ class Peer:
         # who it is
         self.process: Process | None = None
         """The process that uses this pid: the one that is connected, or was last."""
+        self.name = ""
+        """The name that this process gave; empty where it has none."""
         self.instance = b""
         self.lost_at: Instant | None = None
         """When it was lost; None while it is connected."""
@@ -65,12 +68,14 @@ class Peer:
         self.shunned_until = 0.0
         """It was cut off for taking nothing; until then no publisher waits for it."""
 
-    def attach(self, link: Link, process: Process, instance: bytes, now: Instant) -> None:
+    def attach(self, link: Link, process: Process, instance: bytes, now: Instant, name: str = "") -> None:
         """Make this the connection to this peer; the process uses its pid from now on."""
         before = self.process
         if (before, self.instance) != (process, instance):
             self.asked_at = self.answered_at = None
-        self.process, self.instance, self.lost_at = process, instance, None
+        if before is not None and self.name and name != self.name:
+            before = None  # another process, which took over the number
+        self.process, self.instance, self.lost_at, self.name = process, instance, None, name
         self.link, self.failures, self.retry_at, self.stalled_since, self.echoed_ns = link, 0, 0.0, None, 0
         if before is None or process.incarnation > before.incarnation:
             self.detector = Detector(self._settings)
@@ -97,16 +102,28 @@ class Peer:
 class PeerTable:
     """All peers that this node was ever connected to or sent anything to, and the addresses of all known processes."""
 
-    def __init__(self, me: Process, settings: NetSettings) -> None:
+    def __init__(
+        self,
+        me: Process,
+        settings: NetSettings,
+        name: str = "",
+        known: dict[str, int] | None = None,
+        on_name: Callable[[dict[str, int]], None] = lambda names: None,
+    ) -> None:
+        """`known`: names that were met before, with their numbers; `on_name` is called when another is met."""
         self.by_pid: dict[int, Peer] = {}
+        self.names = NameBook(known)
+        """Whose each number is, as the processes themselves say, or others say of them."""
+        self.names.learn(name, me.pid)
         self.book = Book(Address(*me, "", 0))
         """The addresses of peers, including those this node never connected to."""
-        self._me = me
+        self._me, self._name = me, name
+        self._on_name = on_name
         self._settings = settings
 
     def listen(self, host: str, port: int) -> None:
         """Begin the address book with this node's own address."""
-        self.book = Book(Address(*self._me, host, port))
+        self.book = Book(Address(*self._me, host, port, self._name))
 
     def add(self, pid: int) -> Peer:
         """Return the record of a peer; create it if there is none."""
@@ -114,6 +131,36 @@ class PeerTable:
         if peer is None:
             peer = self.by_pid[pid] = Peer(pid, self._settings)
         return peer
+
+    # --- names ---
+
+    def met(self, process: Process, name: str) -> None:
+        """Note what a connected peer calls itself: the number is that name's from now on."""
+        self._rename(name, process.pid)
+
+    def rumoured(self, address: Address) -> None:
+        """Note what others call a process: that counts while neither its name nor its number is known otherwise."""
+        met = self.by_pid.get(address.pid)
+        if met is not None and met.process is not None:
+            return
+        if address.name and not self.names.name(address.pid) and self.names.number(address.name) is None:
+            self._rename(address.name, address.pid)
+
+    def _rename(self, name: str, pid: int) -> None:
+        former = self.names.number(name) if name else None
+        if name and self.names.learn(name, pid):
+            if former is not None:
+                self.book.forget(former)
+            self._on_name(self.names.all())
+
+    def by_name(self, name: str) -> Peer | None:
+        """Return the record of the process with a name; None if it is not known, or is this process."""
+        number = self.names.number(name) if name else None
+        return self.by_pid.get(number) if number is not None else None
+
+    def called(self, pid: int) -> str:
+        """Return how messages call a process: by its name and number, or by its number alone."""
+        return called(pid, self.names.name(pid))
 
     # --- who is connected ---
 

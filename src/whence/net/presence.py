@@ -176,7 +176,8 @@ class PresenceExchange:
 
 def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
     """Introduce another member to a member, unless it runs the group with other settings."""
-    why = (disagreement(driver.context, said) or separation(driver, said)) if driver.joined else None
+    who = f"process {driver.named(said.process.pid)}"
+    why = (disagreement(driver.context, said, who) or separation(driver, said)) if driver.joined else None
     if why is None:
         driver.meet(said.process, member=True)
     elif loudly:

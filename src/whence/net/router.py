@@ -87,8 +87,8 @@ class PacketRouter:
     def _refuse(self, driver: Driver, packet: Packet) -> None:
         if not driver.counts["reject:not_permitted"]:
             log.warning(
-                "process %d sent what it has no right to in group %r; it is dropped (told once)",
-                packet.pid, packet.group,
+                "%s sent what it has no right to in group %r; it is dropped (told once)",
+                self._peers.called(packet.pid), packet.group,
             )  # fmt: skip
         driver.ports.count("reject", "not_permitted", packet.pid)
 

@@ -27,7 +27,7 @@ class Settling:
         known = self._member.missing(last) if self._member is not None else None
         if known is None:
             known = tuple(pid for pid in self._others() if self._credit.reported_by(pid) < last)
-        return known
+        return tuple(map(self._node.named, known))
 
     def behind(self) -> tuple[int, ...]:
         """Return the other members that are not known to have all that was published here."""

@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 
+from whence.core.links.greeting import host_port
 from whence.core.member import Living, Measured, Member, OnOverlay
 from whence.core.ready import Metric
 from whence.core.ticket_status import TicketStatus
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver
+from whence.net.membership import with_names
 from whence.net.node import LiveNode
 from whence.net.peers import Peer
 
@@ -17,13 +19,15 @@ def status(live: LiveNode) -> dict[str, Any]:
     """Return the present state of a node."""
     return {
         "pid": live.me.pid,
+        "name": live.name,
+        "names": live.peers.names.all(),
         "boot": live.me.incarnation,
         "cluster": live.settings.cluster,
         "address": list(live.connections.endpoint),
         "uptime_s": round((steady_ns() - live.started_ns) / 1e9, 3),
         "counts": dict(sorted(live.counts.items())),
         "peers": [_peer(live, peer) for _, peer in sorted(live.peers.by_pid.items())],
-        "groups": [_group(driver) for _, driver in sorted(live.drivers.items())],
+        "groups": [_group(live, driver) for _, driver in sorted(live.drivers.items())],
     }
 
 
@@ -32,16 +36,17 @@ def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
     rtt_ns = live.peers.rtt_ns(peer.pid)
     return {
         "pid": peer.pid,
+        "name": live.peers.names.name(peer.pid),
         "connected": peer.link is not None,
         "boot": peer.process.incarnation if peer.link is not None and peer.process is not None else None,
-        "address": f"{address.host}:{address.port}" if address is not None else None,
+        "address": host_port(address.host, address.port) if address is not None else None,
         "rtt_ms": round(rtt_ns / 1e6, 3) if rtt_ns is not None else None,
         "waiting_bytes": peer.waiting_bytes(),
         "dropped_frames": peer.outbox.dropped,
     }
 
 
-def _group(driver: Driver) -> dict[str, Any]:
+def _group(live: LiveNode, driver: Driver) -> dict[str, Any]:
     return {
         "name": driver.group,
         "level": driver.context.level,
@@ -58,7 +63,7 @@ def _group(driver: Driver) -> dict[str, Any]:
         "metrics": _by_name(metrics_of(driver.member)),
         "overlay": _overlay(driver.member),
         "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
-        **_view(driver.member),
+        **_view(live, driver.member),
     }
 
 
@@ -72,9 +77,11 @@ def _overlay(member: Member) -> dict[str, Any] | None:
     return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
 
 
-def _view(member: Member) -> dict[str, Any]:
+def _view(live: LiveNode, member: Member) -> dict[str, Any]:
     """Return the view that a member is in; nothing where members do not change by views."""
-    return {"view": msgspec.to_builtins(member.view_status())} if isinstance(member, Living) else {}
+    if not isinstance(member, Living):
+        return {}
+    return {"view": msgspec.to_builtins(with_names(member.view_status(), live.peers))}
 
 
 def _ticket(ticket: TicketStatus | None) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from whence.core.links.process_names import called
 from whence.errors import JoinError, UsageError
 from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 
@@ -68,20 +69,22 @@ def _own_directory() -> Path:
     return path
 
 
-def status_path(pid: int) -> Path:
-    """Return the default path of a node's status socket. Raises UsageError."""
-    return status_directory() / f"whence-{pid}.sock"
+def status_path(who: int | str) -> Path:
+    """Return the default path of the status socket of a name, or of a pid without one. Raises UsageError."""
+    return status_directory() / f"whence-{who}.sock"
 
 
-def the_node(pid: int | None, at: Path | None) -> Path:
-    """Return the socket given, that of a process, or that of the only one that runs here. Raises UsageError."""
-    if at is not None or pid is not None:
-        return at or status_path(pid or 0)
+def the_node(pid: int | None, at: Path | None, name: str | None = None) -> Path:
+    """Return the socket given, that of a name or a pid, or that of the only node that runs here. Raises UsageError."""
+    if at is not None or pid is not None or name is not None:
+        return at or status_path(name if name is not None else pid or 0)
     here = [path for path in sorted(status_directory().glob("whence-*.sock")) if is_answered(path)]
     if len(here) == 1:
         return here[0]
     found = ", ".join(path.stem.removeprefix("whence-") for path in here[:20])
-    why = f"processes {found} run here; give --pid" if here else f"none has a socket in {status_directory()}"
+    why = (
+        f"processes {found} run here; give --name (or --pid)" if here else f"none has a socket in {status_directory()}"
+    )
     raise UsageError(f"which node? {why}, or --socket if it is elsewhere")
 
 
@@ -90,6 +93,17 @@ def is_answered(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(REQUEST_S)
         return caller.connect_ex(str(path)) == 0
+
+
+def pid_of(status: dict[str, Any], who: str) -> int:
+    """Return the pid of a process that is given by its name or pid, as a node knows it. Raises UsageError."""
+    if who.isdecimal() and int(who) <= MERGED_PEER_ID_MAX:
+        return int(who)
+    pid: int | None = status["names"].get(who)
+    if pid is None:
+        known = ", ".join(sorted(status["names"])[:20]) or "none"
+        raise UsageError(f"{called(status['pid'], status['name'])} knows no process {who!r}; it knows {known}")
+    return pid
 
 
 async def send_request(path: Path, request: DeclareDead | Remove | Force) -> None:

@@ -1,7 +1,9 @@
-"""Who may claim which pid: TLS 1.3 both ways, with the pid in the certificate.
+"""Who may claim which name or pid: TLS 1.3 both ways, with the name or the pid in the certificate.
 
-Law: with TLS on, a process is believed to be `pid` only if its certificate, signed by our own CA, says so. Names and
-addresses of hosts play no part: a member may move.
+Law: with TLS on, a process is believed to have a name only if its certificate, signed by our own CA, says that name.
+One without a name is believed to be `pid` only if its certificate says that pid. The number of a process with a name is
+not certified: while a number is known as another name's, it is refused (net/names.py). Names and addresses of hosts
+play no part: a member may move.
 """
 
 import asyncio
@@ -12,10 +14,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from whence.core.links.process_names import is_name
 from whence.errors import RemoteProtocolError, UsageError
 
-PID_URI = "whence:pid:"
-"""The subject alternative name (URI) that carries a certificate's pid."""
+PID_URI, NAME_URI = "whence:pid:", "whence:name:"
+"""The subject alternative names (URI) that carry a certificate's pid, or the name of its process."""
 
 
 class Safety:
@@ -33,7 +36,7 @@ class Safety:
             ) from None
         self._files = certificate, authority
 
-    def doubts(self, pid: int) -> str:
+    def doubts(self, pid: int, name: str = "") -> str:
         """Return what a peer may object to in this process's own certificate; empty where nothing is found.
 
         TLS ends a connection without giving the caller a reason, so a refused process looks here.
@@ -51,23 +54,38 @@ class Safety:
             return f"its certificate {self._files[0]} is not signed by {self._files[1]}"
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         named = names.get_values_for_type(x509.UniformResourceIdentifier)
-        return "" if f"{PID_URI}{pid}" in named else f"its certificate names {', '.join(named)}, and it is {pid}"
+        if identity_uri(pid, name) in named:
+            return ""
+        return f"its certificate names {', '.join(named)}, and it is {name or pid}"
 
-    def check(self, transport: asyncio.Transport, pid: int) -> None:
-        """Compare the peer's certificate with the pid it claims. Raises RemoteProtocolError."""
-        certified = certified_pid(transport.get_extra_info("peercert") or {})
-        if certified != pid:
-            raise RemoteProtocolError(f"the peer calls itself {pid}, and its certificate says {certified}")
+    def check(self, transport: asyncio.Transport, pid: int, name: str = "") -> None:
+        """Compare the peer's certificate with the name it claims, or with its pid where it has no name. Raises
+        RemoteProtocolError."""
+        certificate = transport.get_extra_info("peercert") or {}
+        certified = certified_name(certificate) or certified_pid(certificate)
+        if certified != (name or pid):
+            raise RemoteProtocolError(f"the peer calls itself {name or pid}, and its certificate says {certified}")
+
+
+def identity_uri(pid: int, name: str) -> str:
+    """Return what a certificate says of a process: its name, or its pid where it has none."""
+    return f"{NAME_URI}{name}" if name else f"{PID_URI}{pid}"
+
+
+def certified_name(certificate: dict[str, object]) -> str:
+    """Return the name that a verified certificate names; empty if it names none."""
+    return next((name for name in _uris(certificate, NAME_URI) if is_name(name)), "")
 
 
 def certified_pid(certificate: dict[str, object]) -> int | None:
     """Return the pid that a verified certificate names."""
+    return next((int(pid) for pid in _uris(certificate, PID_URI) if pid.isdecimal()), None)
+
+
+def _uris(certificate: dict[str, object], prefix: str) -> list[str]:
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
-    for kind, name in names:
-        if kind == "URI" and name.startswith(PID_URI) and name[len(PID_URI) :].isdecimal():
-            return int(name[len(PID_URI) :])
-    return None
+    return [name[len(prefix) :] for kind, name in names if kind == "URI" and name.startswith(prefix)]
 
 
 def _context(protocol: int, certificate: Path, key: Path, authority: Path) -> ssl.SSLContext:

@@ -1,11 +1,12 @@
 """A process's data directory: whose it is, who uses it now, which incarnations it has seen, which groups it stores.
 
-Laws: one running process at a time, and always the one with the same pid. Every incarnation is greater than all that
+Laws: one running process at a time, and always the one with the same pid, and the same name if it has one. A process
+with a name may take another pid while the directory stores no group. Every incarnation is greater than all that
 this directory has seen, and at least the one that the time gives: a directory that was wiped has seen none, and its
 process must not be taken for an earlier one. What the directory once stored and has lost is reported.
 
     lock       held while a process uses the directory; inside, the number that its system gave it
-    identity   the pid, the last incarnation, and the groups that are stored
+    identity   the pid and the name, the last incarnation, the groups that are stored, and the pids of other names
     groups/    what each group stores
 """
 
@@ -15,7 +16,9 @@ from pathlib import Path
 from zlib import crc32
 
 from msgspec import DecodeError, Struct, field, json
+from msgspec.structs import replace
 
+from whence.core.links.process_names import called
 from whence.errors import StorageError, UsageError
 from whence.limits import INCARNATION_MAX
 from whence.store.lock import locked
@@ -37,20 +40,28 @@ class Identity(Struct, frozen=True, kw_only=True):
     groups: list[str] = []
     incarnations: list[int] = field(default_factory=list, name="lives")
     """The last incarnations, this one included."""
+    name: str = ""
+    """The process's name; empty where it has none."""
+    names: dict[str, int] = {}
+    """The pids of the processes with names that this one has met: groups know them by these."""
 
 
 class DataDirectory:
     """A data directory in use by this process."""
 
-    def __init__(self, path: Path, pid: int) -> None:
-        """Lock it for a process. Raises StorageError where that fails, UsageError where it belongs to another."""
+    def __init__(self, path: Path, pid: int, name: str = "") -> None:
+        """Lock it for a process. Raises StorageError where that fails, UsageError where it belongs to another.
+
+        A process that gives no name has the one that the directory says; a directory without a name gets this one.
+        """
         self.path = path
         self._lock = locked(path / "lock", "the data directory", "each node has a directory of its own")
         try:
             found = _found(path)
-            if found is not None and found.pid not in (pid, _ANYBODY):
+            if found is not None and not _belongs(found, pid, name):
+                owner = called(found.pid, found.name)
                 raise UsageError(
-                    f"the data directory {path} is that of process {found.pid}, not of {pid}; each has its own"
+                    f"the data directory {path} is that of {owner}, not of {name or pid}; each has its own"
                 )
         except BaseException:
             self._lock.close()
@@ -64,6 +75,8 @@ class DataDirectory:
             incarnation=before.incarnation,
             groups=before.groups,
             incarnations=before.incarnations,
+            name=name or before.name,
+            names=before.names,
         )
         _HELD.add(self)
 
@@ -72,13 +85,33 @@ class DataDirectory:
         incarnation = max(self._identity.incarnation + 1, at_least)
         if incarnation > INCARNATION_MAX:
             raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {INCARNATION_MAX}")
-        self._write(incarnation, self._identity.groups)
+        incarnations = [*self._identity.incarnations, incarnation][-INCARNATIONS_MAX:]
+        self._write(replace(self._identity, incarnation=incarnation, incarnations=incarnations))
         return incarnation
 
     @property
     def incarnations(self) -> list[int]:
         """Return the last incarnations that began here, this one included."""
         return self._identity.incarnations
+
+    @property
+    def name(self) -> str:
+        """Return the name of the process; empty where it has none."""
+        return self._identity.name
+
+    @property
+    def names(self) -> dict[str, int]:
+        """Return the pids of the names that this process has met."""
+        return self._identity.names
+
+    @property
+    def has_groups(self) -> bool:
+        """Tell whether a group is stored: its members know this process by its pid."""
+        return bool(self._identity.groups)
+
+    def note_names(self, names: dict[str, int]) -> None:
+        """Record the pids of all known names. Raises StorageError."""
+        self._write(replace(self._identity, names=names))
 
     def stem(self, group: str) -> Path:
         """Return the common beginning of the paths of a group's files."""
@@ -96,19 +129,13 @@ class DataDirectory:
         """Record that the files of a group exist from now on. Raises StorageError."""
         name = self.stem(group).name
         if name not in self._identity.groups:
-            self._write(self._identity.incarnation, [*self._identity.groups, name])
+            self._write(replace(self._identity, groups=[*self._identity.groups, name]))
 
     def close(self) -> None:
         """Unlock it for other processes."""
         self._lock.close()
 
-    def _write(self, incarnation: int, groups: list[str]) -> None:
-        incarnations = self._identity.incarnations
-        if incarnation != self._identity.incarnation:
-            incarnations = [*incarnations, incarnation][-INCARNATIONS_MAX:]
-        identity = Identity(
-            format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups, incarnations=incarnations
-        )
+    def _write(self, identity: Identity) -> None:
         text = json.encode(identity)
         file, fresh = self.path / _IDENTITY, self.path / f".{_IDENTITY}.unfinished"
         try:
@@ -124,10 +151,24 @@ class DataDirectory:
         self._identity = identity
 
 
+def identity_of(path: Path) -> Identity | None:
+    """Return whose data directory this is, None if it has no owner. Raises StorageError."""
+    found = _found(path)
+    return None if found is None or found.pid == _ANYBODY else found
+
+
 def owner_of(path: Path) -> int | None:
     """Return the pid of the process whose data directory this is, None if it has no owner. Raises StorageError."""
-    found = _found(path)
-    return None if found is None or found.pid == _ANYBODY else found.pid
+    found = identity_of(path)
+    return found.pid if found is not None else None
+
+
+def _belongs(found: Identity, pid: int, name: str) -> bool:
+    """Tell whether a directory may be used by a process."""
+    if found.name and name and found.name != name:
+        return False
+    moves = bool(name) and found.name == name and not found.groups
+    return found.pid in (pid, _ANYBODY) or moves
 
 
 _IDENTITY, _FIRST_FORMAT = "identity", "boot"

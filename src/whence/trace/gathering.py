@@ -46,6 +46,7 @@ class Gathering:
         parameters = head.get("settings") or {}
         agreed = {
             "seed": 0, "groups": {group: founders if durable else []}, "durable": durable, "parameters": parameters,
+            "names": head["names"],
             **{name: parameters.get(name) for name in ("tick_ns", "epsilon", "delta")},
         }  # fmt: skip
         described: dict[str, Any] = agreed | about
@@ -103,7 +104,9 @@ class Gathering:
             elif span.delivered > span.published:
                 self._cut_off(pid, inc)
         founders: list[int] = next((head["founders"] for head in heads if head.get("founders")), [])
-        return heads[0] | {"founders": founders}  # a returning process need not name them again
+        names = {head["node"]: head["name"] for head in heads if head.get("name")}
+        # a returning process need not name the founders again
+        return heads[0] | {"founders": founders, "names": names or None}
 
     def _cut_off(self, pid: int, since: int) -> None:
         """Note that the end of a process's trace is missing, unless its incarnations since then recorded their ends, or

@@ -47,6 +47,8 @@ class Run(msgspec.Struct, kw_only=True):
     k: int | None = None
     started: str | None = None
     digest: str | None = None
+    names: dict[int, str] | None = None
+    """The names of the processes that have one; None where none has."""
 
 
 class Trace:

@@ -74,7 +74,7 @@ def test_a_question_names_pids() -> None:
 def test_what_is_no_host_name_is_never_learned_and_costs_nobody_who_passes_it_on_anything(host: str) -> None:
     packed = pack([Address(1, 1, "good", 5)])[0]
     name = host.encode()
-    packed += _ENTRY.pack(2, 1, 5, len(name)) + name
+    packed += _ENTRY.pack(2, 1, 5, len(name), 0) + name
     assert Addresses(packed, b"").is_valid()
     book = Book(ME)
     assert [address.pid for address in unpack(packed) if book.learn(address)] == [1]

@@ -88,10 +88,11 @@ def test_of_two_processes_with_one_pid_the_later_is_told_and_the_earlier_tells_i
     )
     with pytest.raises(RemoteProtocolError):
         earlier.receive(later.me, later.hello())
-    with pytest.raises(RemoteProtocolError, match="another process 1 runs, in incarnation 5"):
+    later.seen_host = "10.0.0.1"
+    with pytest.raises(RemoteProtocolError, match=r"another process 1 runs at 10\.0\.0\.1:1, in incarnation 5"):
         later.receive(earlier.me, earlier.hello())
-    assert (earlier.retort, earlier.refusal) == (Refused(Why.TAKEN, 5), None)
-    assert later.refusal == Refused(Why.TAKEN, 5)
+    assert (earlier.retort, earlier.refusal) == (Refused(Why.TAKEN, 5, "", "", 1), None)
+    assert later.refusal == Refused(Why.TAKEN, 5, "", "10.0.0.1", 1)
     assert later.refusal.is_final
 
 
@@ -137,3 +138,58 @@ def test_a_process_that_calls_itself_notices_it() -> None:
     with pytest.raises(RemoteProtocolError, match="our own pid"):
         twin.receive(ME, one.hello())
     assert not twin.is_own
+
+
+def named(process: Process, name: str, port: int, *, fixed: bool = False) -> Greeting:
+    return Greeting(process, "c", bytes([port]) * 16, None, "", port, bytes([port]), name, fixed=fixed)
+
+
+def meet(one: Greeting, two: Greeting) -> None:
+    """Let two greetings hear each other's hello; both end where they have the same name or number."""
+    for here, there in ((one, two), (two, one)):
+        here.seen_host = "10.0.0.9"
+        with pytest.raises(RemoteProtocolError):
+            here.receive(there.me, there.hello())
+
+
+def test_of_two_processes_with_one_name_the_later_is_told_where_the_earlier_runs_whatever_their_numbers() -> None:
+    for number in (17, 18):
+        earlier, later = named(Process(17, 5), "billing", 1), named(Process(number, 6), "billing", 2)
+        meet(earlier, later)
+        assert later.refusal == Refused(Why.TAKEN, 5, "billing", "10.0.0.9", 1)
+        assert "another process named billing runs at 10.0.0.9:1" in later.refusal.sentence(later.me, "billing", "x")
+        assert earlier.refusal is None
+
+
+def test_of_two_names_with_one_number_the_one_that_can_take_another_does_so() -> None:
+    free, fixed = named(Process(17, 5), "a", 1), named(Process(17, 6), "b", 2, fixed=True)
+    meet(free, fixed)
+    assert free.refusal == Refused(Why.NUMBER_USED, 6, "b", "10.0.0.9", 2)
+    assert fixed.retort == Refused(Why.NUMBER_USED, 6, "b", "", 2)
+
+
+@pytest.mark.parametrize("both_fixed", [False, True])
+def test_of_two_names_with_one_number_that_are_alike_the_later_yields(both_fixed: bool) -> None:
+    earlier, later = (
+        named(Process(17, 5), "a", 1, fixed=both_fixed),
+        named(Process(17, 6), "b", 2, fixed=both_fixed),
+    )
+    meet(earlier, later)
+    assert earlier.refusal is None
+    assert later.refusal is not None
+    assert later.refusal.why == Why.NUMBER_USED
+
+
+def test_of_two_that_started_at_the_same_moment_only_one_yields() -> None:
+    for names in (("a", "a"), ("a", "b")):
+        one, two = named(Process(17, 5), names[0], 1), named(Process(17, 5), names[1], 2)
+        meet(one, two)
+        assert (one.refusal is None) != (two.refusal is None)
+
+
+@pytest.mark.parametrize("name", ["3", "a b", "-a", "a.", "\x1b[2J", "b\u00fccher"])
+def test_what_is_no_name_of_a_process_is_refused(name: str) -> None:
+    here = greeting()
+    with pytest.raises(RemoteProtocolError, match="no name of a process"):
+        here.receive(PEER, Hello(VERSION, "c", THEIRS, "host", 4001, b"", name))
+    assert not Refused(Why.TAKEN, 5, name).is_valid()

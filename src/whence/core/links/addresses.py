@@ -2,7 +2,7 @@
 
 Promises: an address of a newer incarnation replaces one of an older incarnation, never the other way round; the book is
 bounded; what is not a host name is never learned, so never passed on, and a peer that gives such a name for itself
-loses its own connection (greeting).
+loses its own connection (greeting). The same holds for the names of processes.
 Assumes: members do not lie; a process that answers at an address must still name itself (greeting, TLS), so a wrong
 entry costs a failed call and nothing else.
 Costs: an entry of some 20 bytes for each peer on each new connection, and once more when it changes.
@@ -16,10 +16,11 @@ from msgspec import Meta
 
 from whence import limits
 from whence.core.links.greeting import is_host
+from whence.core.links.process_names import is_name
 from whence.core.ready import Item
 
-_ENTRY = Layout("<HIHB")
-"""pid, incarnation, port, length of the host's name that follows."""
+_ENTRY = Layout("<HIHBB")
+"""pid, incarnation, port, lengths of the host's name and of the process's name, which follow."""
 
 ADDRESSES_BYTES_MAX = 1 << 15
 ASKED_MAX = 64
@@ -34,17 +35,18 @@ class Address(NamedTuple):
     incarnation: int
     host: str
     port: int
+    name: str = ""
 
 
 def pack(addresses: Iterable[Address]) -> list[bytes]:
     """Return the entries end to end, in pieces that each fit an item."""
     pieces, piece = [], bytearray()
-    for pid, incarnation, host, port in addresses:
-        name = host.encode()
-        if len(piece) + _ENTRY.size + len(name) > ADDRESSES_BYTES_MAX:
+    for pid, incarnation, host, port, name in addresses:
+        texts = host.encode(), name.encode()
+        if len(piece) + _ENTRY.size + len(texts[0]) + len(texts[1]) > ADDRESSES_BYTES_MAX:
             pieces.append(bytes(piece))
             piece.clear()
-        piece += _ENTRY.pack(pid, incarnation, port, len(name)) + name
+        piece += _ENTRY.pack(pid, incarnation, port, len(texts[0]), len(texts[1])) + texts[0] + texts[1]
     if piece:
         pieces.append(bytes(piece))
     return pieces
@@ -56,13 +58,14 @@ def unpack(packed: bytes) -> Iterator[Address]:
     while at < len(packed):
         if at + _ENTRY.size > len(packed):
             raise ValueError("an address is cut off")
-        pid, incarnation, port, length = _ENTRY.unpack_from(packed, at)
+        pid, incarnation, port, host_length, name_length = _ENTRY.unpack_from(packed, at)
         at += _ENTRY.size
-        name = packed[at : at + length]
-        if len(name) != length or incarnation > limits.INCARNATION_MAX:
+        texts = packed[at : at + host_length + name_length]
+        if len(texts) != host_length + name_length or incarnation > limits.INCARNATION_MAX:
             raise ValueError("an address is cut off or out of range")
-        at += length
-        yield Address(pid, incarnation, name.decode("ascii", "replace"), port)  # what is not a host name is not learned
+        at += len(texts)
+        host, name = (text.decode("ascii", "replace") for text in (texts[:host_length], texts[host_length:]))
+        yield Address(pid, incarnation, host, port, name)  # what is not a host name or a name is not learned
 
 
 class Addresses(Item, frozen=True, tag=112):
@@ -103,6 +106,8 @@ class Book:
         known = self._known.get(address.pid)
         if address.pid == self._me or not address.port or not is_host(address.host):
             return False
+        if address.name and not is_name(address.name):
+            return False
         if known is not None and (address == known or (address.incarnation < known.incarnation and not own)):
             return False
         if known is None and len(self._known) >= ADDRESSES_MAX:
@@ -113,6 +118,11 @@ class Book:
     def find(self, pid: int) -> Address | None:
         """Return a peer's address, if it is known."""
         return self._known.get(pid)
+
+    def forget(self, pid: int) -> None:
+        """Forget a number that no process uses any more."""
+        if pid != self._me:
+            self._known.pop(pid, None)
 
     def all(self) -> list[Address]:
         """Return every entry, including one's own."""

@@ -412,7 +412,7 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
             with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
                 await started[0].open("andes", "optimistic", write=True)
             for founders in ([0, 0], [-1], [1 << 15], "12", 3, [0, "1"]):
-                with pytest.raises(UsageError, match="founders are different pids from 0 to 32767"):
+                with pytest.raises(UsageError, match="founders are different names, or pids from 0 to 32767"):
                     await started[0].open("andes", founders=founders)  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="characters"):
                 await started[0].open("")
@@ -441,7 +441,9 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
             for count in ("x", 0, 2.5):
                 with pytest.raises(UsageError, match="count is a whole number from 1"):
                     await group.gathered(count)  # type: ignore[arg-type]
-            for process in (("1", 1), (1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
+            with pytest.raises(UsageError, match="no process named '1' was met"):
+                group.declare_dead("1", 1)
+            for process in ((1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
                 with pytest.raises(UsageError, match=f"a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation"):
                     group.declare_dead(*process)
             for ask in (group.acquire_ticket, group.release_ticket):

@@ -15,6 +15,7 @@ import pytest
 import whence
 from tests.system.test_documents import Block, blocks_of
 from whence.api.node import Node, join
+from whence.core.links.process_names import candidate
 
 PAGE = Path("docs") / "api.md"
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,8 @@ def test_the_programs_print_what_the_page_says() -> None:
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True).stdout
         for program in (PROGRAMS[0], PROGRAMS[1], PROGRAMS[-1])
     ]
-    assert first.splitlines() == [f"{each}: order {each} from process 1" for each in range(3)]
+    shop = f"shop ({candidate('shop', 0)})"
+    assert first.splitlines() == [f"{each}: order {each} from {shop}" for each in range(3)]
     assert manual.splitlines()[1] == "finished b'two' True begun b'three' False"
     assert last.splitlines() == ["the last event", "closed"]
 

@@ -473,7 +473,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
         ({"status": "nowhere/at/all"}, "a directory that exists, and nowhere/at does not"),
         ({"insecure": "no"}, "insecure is True or False"),
         ({"trace": 5}, "trace is a directory"), ({"settings": {}}, "settings are whence.NetSettings"),
-        ({"permits": {"g": "rw"}}, "permits are a table"), ({"permits": {"g": {"five": "r"}}}, "permits are a table"),
+        ({"permits": {"g": "rw"}}, "permits are a table"), ({"permits": {"g": {"-five": "r"}}}, "permits are a table"),
     ]  # fmt: skip
     for wrong_too, said in badly:
         with pytest.raises(WhenceError, match=said):

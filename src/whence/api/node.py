@@ -259,7 +259,6 @@ class Node:
         Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
         then the group is left again.
         """
-        live = self.live
         check_timeout(timeout_s)
         check_count("inbox_events_max", inbox_events_max)
         check_settings(settings)

@@ -63,8 +63,8 @@ def test_a_survivor_that_does_not_answer_is_named(tmp_path: Path) -> None:
                 await one.group.force([1, 2], 1.0)
             with pytest.raises(UsageError, match="survivor itself"):
                 await one.group.force([2], 1.0)
-            with pytest.raises(UsageError, match="by its name or its pid"):
-                await one.group.force(["one"], 1.0)  # type: ignore[list-item]
+            with pytest.raises(UsageError, match="no process named 'one' was met"):
+                await one.group.force(["one"], 1.0)
 
     within(main())
 

@@ -23,6 +23,16 @@ MESSAGE_INTERVAL_S = 3.0
 """How long to wait for members between two messages about it."""
 
 
+Dead = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME:INCARNATION",
+        help="At level optimistic: declare that this incarnation of a process has ended, where a ticket waits for it. "
+        "If it has not, two may act for one ticket. May be repeated.",
+    ),
+]
+
+
 def pub(
     group: Annotated[str, typer.Argument(help="The group to publish in.")],
     contact: live.Contacts = None,
@@ -43,14 +53,7 @@ def pub(
     members: Annotated[
         int, typer.Option(min=1, help="Wait until the group has this many members, this one included.")
     ] = 2,
-    dead: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME:INCARNATION",
-            help="At level optimistic: declare that this incarnation of a process has ended, where a ticket waits for "
-            "it. If it has not, two may act for one ticket. May be repeated.",
-        ),
-    ] = None,
+    dead: Dead = None,
     name: live.Name = None,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",

@@ -150,6 +150,7 @@ def test_a_node_that_is_killed_comes_back_and_everybody_goes_on(
         published(level, started[victim], "after")
         for node in started:
             node.sees(level, 0, 1, 2)
+        for node in started:
             node.end()
 
 

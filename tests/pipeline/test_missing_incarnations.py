@@ -68,10 +68,10 @@ WAYS: tuple[Callable[[Path], None], ...] = (
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return what four incarnations recorded of which three were killed with an event in hand; the last took all."""
     directory = tmp_path_factory.mktemp("four")
-    life("mesh", directory, "kill", 3, "publish")
-    life("mesh", directory, "kill", 20)
-    life("mesh", directory, "kill", 30)
-    life("mesh", directory, "close", 40)
+    life("tree", directory, "kill", 3, "publish")
+    life("tree", directory, "kill", 20)
+    life("tree", directory, "kill", 30)
+    life("tree", directory, "close", 40)
     return directory / "trace"
 
 
@@ -119,7 +119,7 @@ def write_damaged(traced: Path, work: Path) -> None:
 def write_scattered(work: Path) -> None:
     """Let each incarnation write to a directory of its own, and gather without the first of them, then with it."""
     for number, (how, count) in enumerate([("kill", 30), ("kill", 30), ("close", 32)]):
-        life("mesh", work, how, count, "" if number else "publish")
+        life("tree", work, how, count, "" if number else "publish")
         (work / "trace").rename(work / f"trace-{number}")
     for number, run_id in ((1, ""), (2, "scattered"), (0, "scattered-all")):
         shutil.copytree(work / f"trace-{number}", work / "some" / str(number))

@@ -83,6 +83,8 @@ leave, when the process learns that it is out: `reason` "left" or "removed"; `ep
 event is its last own one that took effect, null if none did. Reason "removed_unknown": it learns only that it is out.
 note, with an own event and the reason "stored", "majority" or "settled": the application was told that this event and
 all earlier own ones came that far. Reason "unsuppliable": nobody has what the next view needs (keep = "own" only).
+Reason "outside": a member learns of a view that it is not in, as a view row would tell it; nobody may have entered it.
+Reason "forced": an operator's view, which replaces that of the epoch in `value` and begins a generation.
 """
 
 COLUMNS: Final = (

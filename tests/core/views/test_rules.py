@@ -51,3 +51,29 @@ def test_members_that_are_soon_removed_anyway_go_along_with_one_that_is_removed(
     group.remove(0, 3)
     group.wait(600 * MS)
     assert group.pids(0) == [0, 1, 2]
+
+
+def test_a_dead_member_that_owes_nothing_is_suspected_when_a_change_waits_for_it() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=2 * SECOND), founders=5)
+    group.wait(3 * SECOND)
+    group.crash(3)
+    group.crash(4)
+    group.remove(0, 4)
+    group.wait(6 * SECOND)
+    assert group.pids(0) == [0, 1, 2]
+
+
+def test_who_comes_anew_is_replaced_even_if_others_that_are_to_go_must_wait() -> None:
+    """Two of five come without their disks, and an operator also wants to remove a third: that one stays for now."""
+    group = Group("causal-living", None, ViewSettings(journal=True), founders=5)
+    group.wait(SECOND)
+    for pid in (3, 4):
+        group.crash(pid)
+        group.records[pid] = []
+    group.remove(1, 2)
+    for pid in (3, 4):
+        group.join(pid, 0)
+    group.wait(6 * SECOND)
+    assert {3, 4} <= set(group.pids(0))
+    assert group.is_live(3)
+    assert group.is_live(4)

@@ -48,6 +48,9 @@ WIPED: Final = "wiped"
 UNSUPPLIABLE: Final = "unsuppliable"
 """The reason of a note: nobody has what a change needs, and only an operator can help."""
 
+OUTSIDE: Final = "outside"
+"""The reason of a note: a member that is out learnt of this view. Who is in it may be gone."""
+
 VOTERS_MAX = 7
 
 _ENDS_UP = (Kind.CRASH, Kind.RESTART)
@@ -317,16 +320,18 @@ class Living(History):
 
     @cached_property
     def views(self) -> dict[tuple[str, int], View]:
-        """The view of each group and epoch, as whoever is first in the trace entered it."""
+        """The view of each group and epoch, as whoever is first in the trace entered it; or, where nobody did, as one
+        that is out learnt of it."""
         views: dict[tuple[str, int], View] = {}
-        for row in sorted(self.trace.rows[Kind.VIEW], key=itemgetter(0, 1, 2)):
+        told = [row for row in self.trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE]
+        for row in [*sorted(self.trace.rows[Kind.VIEW], key=itemgetter(0, 1, 2)), *told]:
             view = self.view_at(row)
             views.setdefault((view.grp, view.epoch), view)
         return dict(sorted(views.items()))
 
     @cached_property
     def latest(self) -> dict[str, View]:
-        """The latest view of each group that anybody entered."""
+        """The latest view of each group that anybody entered, or learnt of when it was out."""
         return {grp: view for (grp, _), view in self.views.items()}
 
     @cached_property
@@ -498,7 +503,8 @@ def _labels(trace: Trace) -> dict[tuple[str, int], str]:
     """Return what to call the generations of groups that were forced, and groups of one name beside the first of them:
     by group and line. Where a group has one line, as all have that nobody forces, there is nothing to call."""
     lines: dict[str, dict[int, None]] = {}
-    for row in trace.rows[Kind.VIEW]:
+    told = [row for row in trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE]
+    for row in [*trace.rows[Kind.VIEW], *told]:
         lines.setdefault(row[AT_GRP], {})[line_of(row[AT_VIEW_EPOCH])] = None
     return {
         (grp, line): f"{grp} ({_of_generation(line)})" for grp, found in lines.items() for line in sorted(found)[1:]

@@ -6,6 +6,8 @@ stream. What is wished is in wishes.py, what becomes of those that are removed i
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from whence.core.ready import Note, RandomSource, Ready, Send
 from whence.core.views.force import Force
 from whence.core.views.inbox import Inbox
@@ -259,6 +261,8 @@ class Changes:
     def _removed(self, view: View, now: Instant, ready: Ready) -> None:
         """Learn that this member is out: stop, and tell the view to those who may not know it. Who forced one does."""
         self.removal.learn(view, ready)
+        self.participant.entered()  # nothing is frozen at one that takes no more part
+        ready.notes.append(structs.replace(view_note(view), kind="note", reason="outside"))
         if generation_of(view.epoch) > generation_of(self.state.adopted):
             self.removal.end(self.removal.verdict(view), ready)
         self.wishes.next_at = self.removal.tell(now, ready)

@@ -41,6 +41,8 @@ class Leader:
         """Somebody wants to remove this member: until then it removes nobody itself."""
         self.waits_for: list[int] = []
         """Who has not answered the present attempt."""
+        self.asked_at: Instant = 0
+        """When the first attempt at this change began."""
         self.fruitless = 0
         """Attempts that would have changed nothing, since the view last changed: the next one waits longer."""
 
@@ -77,7 +79,7 @@ class Leader:
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         held = {pid: None for pid in frozen if pid in present}
         along = {pid: None for pid in along if pid in present} if remove else {}
-        gone = {pid: None for pid in remove if pid in silent}
+        gone = {pid: None for pid in remove if pid in silent or pid in joins}  # who asks anew does not report
         for some in (remove | along, remove, gone | along, gone):  # first all, then those that are gone
             if some and self._may_remove(some | held, leavers):
                 room = MESH_MEMBERS_MAX - (len(present) - len(some | held))
@@ -104,6 +106,8 @@ class Leader:
         """Begin an attempt with a higher ballot than any that was seen."""
         state = self.state
         self.round += 1
+        if not self.waits_for:
+            self.asked_at = now
         self.attempt = Attempt(state.latest, Ballot(self.round, state.pid), plan, now)
         voters = tuple(voter.pid for voter in state.latest.voters)
         ready.send.append(Send(voters, Prepare(state.adopted, self.attempt.ballot)))

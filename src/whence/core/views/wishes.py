@@ -240,6 +240,13 @@ class Wishes:
         if peer is not None and now - max(peer.heard_at, peer.since) >= 2 * self.settings.suspect_ns:
             self.links.suspect(pid, now)
 
+    def _expect_answers(self, now: Instant) -> None:
+        """Suspect who is asked in a change and not heard of: nothing else may be owed by it."""
+        for pid in self.leader.waits_for:
+            peer = self.links.peers.get(pid)
+            if peer is not None and now - max(peer.heard_at, self.leader.asked_at) >= 2 * self.settings.suspect_ns:
+                self.links.suspect(pid, now)
+
     def _forget_old(self, now: Instant) -> None:
         epoch = self.state.adopted
         self._wishes = {
@@ -290,6 +297,7 @@ class Wishes:
         attempt = leader.attempt
         if attempt is not None and now - attempt.moved_at < self._patience:
             leader.repeat(ready)
+            self._expect_answers(now)
             return
         plan = leader.plan(
             condemned,

@@ -1,0 +1,80 @@
+"""Generations that an operator forces, and views that only those who are out know, as oracles see them."""
+
+import pytest
+
+from tests.check.living.living_builder import LivingBuilder
+from whence.check.living.members import MemberId
+from whence.check.verdict import Outcome
+from whence.epochs import first_epoch, forced_epoch
+from whence.trace.schema import Kind
+
+FORCED = forced_epoch(0, 7)
+
+
+def forced_group() -> LivingBuilder:
+    """Return a group of three that was split: an operator went on with the first, and the others removed that one."""
+    builder = LivingBuilder()
+    builder.tell_all(0)
+    builder.enter(0, FORCED, [MemberId(0, 1, 0)])
+    builder.change(remove=[0])
+    return builder
+
+
+def test_each_generation_is_a_chain_of_its_own() -> None:
+    builder = forced_group()
+    assert builder.outcome("one_chain") is Outcome.HOLDS
+    builder.enter(1, FORCED, [MemberId(0, 1, 0), MemberId(1, 1, 0)])
+    assert builder.outcome("one_chain") is Outcome.BROKEN
+
+
+def test_nothing_is_owed_across_generations() -> None:
+    builder = forced_group()
+    here = builder.publish(0, epoch=FORCED)
+    builder.hand(here, 0, epoch=FORCED)
+    builder.tell(1, 1, 2)
+    assert builder.broken() == []
+
+
+def test_what_is_published_in_a_generation_is_owed_to_its_members() -> None:
+    builder = LivingBuilder()
+    survivors = [MemberId(0, 1, 0), MemberId(1, 1, 0)]
+    for pid in (0, 1):
+        builder.enter(pid, FORCED, survivors)
+    event = builder.publish(0, epoch=FORCED)
+    builder.hand(event, 0, epoch=FORCED)
+    assert "agreement" in builder.broken()
+    builder.hand(event, 1, epoch=FORCED)
+    assert builder.broken() == []
+
+
+def test_survivors_are_no_joiners_and_want_to_be_live_in_their_generation() -> None:
+    builder = forced_group()
+    builder.out(1, FORCED, None, "removed_unknown")
+    builder.out(2, FORCED, None, "removed_unknown")
+    builder.phases()
+    event = builder.publish(0, epoch=FORCED)
+    builder.hand(event, 0, epoch=FORCED)
+    assert builder.outcome("liveness") is Outcome.HOLDS
+
+
+def test_groups_of_one_name_are_judged_each_by_itself() -> None:
+    builder = LivingBuilder((0, 1))
+    builder.tell_all(0)
+    other = first_epoch(3)
+    builder.enter(5, other, [MemberId(5, 1, other)])
+    event = builder.publish(5, epoch=other)
+    builder.hand(event, 5, epoch=other)
+    assert builder.broken() == []
+    assert builder.outcome("one_chain") is Outcome.HOLDS
+
+
+@pytest.mark.parametrize(("told", "outcome"), [(True, Outcome.UNKNOWN), (False, Outcome.BROKEN)])
+def test_a_group_stands_still_if_only_one_that_is_out_knows_its_latest_view(told: bool, outcome: Outcome) -> None:
+    """The first of two leaves, and the other is lost before it learns that: nobody is left to let anybody in."""
+    builder = LivingBuilder((0, 1))
+    builder.crash(1)
+    if told:
+        builder.row(Kind.NOTE, 0, reason="outside", epoch=1, dests=(1,), ids=((1, 1, 0),))
+    builder.restart(1)
+    builder.phases()
+    assert builder.outcome("liveness") is outcome

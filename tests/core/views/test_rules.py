@@ -77,3 +77,15 @@ def test_who_comes_anew_is_replaced_even_if_others_that_are_to_go_must_wait() ->
     assert {3, 4} <= set(group.pids(0))
     assert group.is_live(3)
     assert group.is_live(4)
+
+
+@pytest.mark.parametrize("founders", [2, 3, 4])
+def test_all_members_may_leave_at_once_and_the_first_ends_the_group(founders: int) -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False), founders=founders)
+    for pid in range(founders):
+        group.publish(pid)
+    group.flow()
+    for pid in range(founders):
+        group.leave(pid)
+    group.wait(8 * SECOND)
+    assert all(group.told(pid, "left") for pid in range(founders))

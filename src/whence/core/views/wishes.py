@@ -284,8 +284,9 @@ class Wishes:
                     return pid
             elif not any(pid in each for each in passed_over):
                 return pid
+        stays = (voter.pid for voter in state.latest.voters if not any(voter.pid in each for each in passed_over[:3]))
         votes = state.me in state.latest.voters
-        return state.pid if votes else state.latest.voters[0].pid
+        return next(stays, state.pid if votes else state.latest.voters[0].pid)  # all leave: the first goes last
 
     def _lead(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],

@@ -19,7 +19,7 @@ SHOWN_IN = {
     "stamps_by_its_clock_alone": 52,
     "column_is_a_maximum": 15, "ignores_dependencies": 340, "merges_duplicates": 100, "no_fence": 541,
     "sees_one_hop_too_little": 87, "any_path_is_safe": 77, "holds_copies_without_bound": 11,
-    "sends_before_it_writes": 13,
+    "sends_before_it_writes": 13, "waits_for_the_first": 239,
     "counts_leases_from_receipt": 133, "looks_once_per_round": 31, "acts_at_once": 548,
     "same_witness_after_restart": 319, "switches_witnesses_alone": 618, "grants_unregistered": 83,
     "serves_while_busy": 6, "fences_with_one": 77, "forgets_refusals": 9, "takes_late_tickets": 9,

@@ -49,6 +49,7 @@ from whence_lab.mutants.living.exchange import (
     SettlesWithoutTheSilent,
     TakesDuplicates,
     TellsAnOldPast,
+    WaitsForTheFirstOnly,
 )
 from whence_lab.mutants.living.messages import (
     AnswersToItsNumber,
@@ -195,6 +196,8 @@ BUGS = (
      _member(DeliversAgain), _CAUSAL),
     ("hands_nothing_over_again", "agreement", "hands over nothing after a crash",
      _member(DeliversNothingTwice), _CAUSAL),
+    ("waits_for_the_first", "agreement", "repeats until the first is taken",
+     _parts(links_type=WaitsForTheFirstOnly), ("causal",)),
     ("not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself), _CAUSAL),
     ("waits_for_any_cut", "agreement", "waits for who came later",
      _parts(state_type=WaitsForEveryCut), _ANY, _DIRECTED),

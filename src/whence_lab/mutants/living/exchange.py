@@ -10,7 +10,9 @@ from whence.core.views.changes import Changes
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import Fetch, Message, ViewMessage
 from whence.core.views.journal import Journal
+from whence.core.views.links import Links
 from whence.core.views.member import ViewMember
+from whence.core.views.peers import Peer
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
@@ -62,6 +64,20 @@ class PassesOnWithoutThePast(Inbox):
 
 
 # --- acknowledgements ---
+
+
+class WaitsForTheFirstOnly(Links):
+    """Repeats until a member has the first message that is retained, whatever it lacks of the others (T46)."""
+
+    def waits_for(self, peer: Peer) -> bool:
+        whole = {stream: stream.retained for stream in self.state.streams.values()}
+        for stream, retained in whole.items():
+            stream.retained = dict(list(retained.items())[:1])
+        try:
+            return super().waits_for(peer)
+        finally:
+            for stream, retained in whole.items():
+                stream.retained = retained
 
 
 class SettlesWithoutTheSilent(Stability):

@@ -1,12 +1,16 @@
 """Traces of living groups damaged by hand, one way each: what a broken protocol of views might leave."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from tests.check.worlds import copy
 from tests.pipeline.damage import WAYS, Way, change, pick, renumber, value, without
+from whence.epochs import BIRTH_BITS, FORK_BITS, NUMBER_BITS
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, Kind
 
+GENERATION_AT: Final = NUMBER_BITS + FORK_BITS + BIRTH_BITS
 RECEIPTS: Final = ("stored", "majority", "settled")
 
 
@@ -14,7 +18,7 @@ def published_in_another_view(trace: Trace, rng: Random) -> Trace | None:
     chosen = pick(trace, rng, Kind.PUBLISH)
     if chosen is None:
         return None
-    change(trace, *chosen, epoch=rng.choice([None, 0, 1, 2, 99]))
+    change(trace, *chosen, epoch=rng.choice([None, *(_near(trace, number) for number in (0, 1, 2, 99))]))
     return trace
 
 
@@ -22,7 +26,7 @@ def delivered_as_of_another_view(trace: Trace, rng: Random) -> Trace | None:
     chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
-    change(trace, *chosen, epoch=rng.choice([None, 0, 1, 2, 99]))
+    change(trace, *chosen, epoch=rng.choice([None, *(_near(trace, number) for number in (0, 1, 2, 99))]))
     return trace
 
 
@@ -32,7 +36,7 @@ def event_moved_to_another_view(trace: Trace, rng: Random) -> Trace | None:
     if chosen is None:
         return None
     name = trace.rows[Kind.PUBLISH][chosen[1]][5:9]
-    epoch = rng.randint(0, 4)
+    epoch = _near(trace, rng.randint(0, 4))
     for kind in (Kind.PUBLISH, Kind.DELIVER):
         for place, row in enumerate(trace.rows[kind]):
             if row[5:9] == name:
@@ -76,7 +80,7 @@ def view_altered_everywhere(trace: Trace, rng: Random) -> Trace | None:
     if rng.random() < 0.5:
         members.pop(which)
     else:
-        members[which] = (members[which][0], members[which][1], rng.randint(0, 3))
+        members[which] = (members[which][0], members[which][1], _near(trace, rng.randint(0, 3)))
     for place, other in enumerate(trace.rows[Kind.VIEW]):
         if value(Kind.VIEW, other, "epoch") == epoch:
             change(trace, Kind.VIEW, place, ids=tuple(members), dests=tuple(member[0] for member in members))
@@ -101,7 +105,7 @@ def view_of_another_epoch(trace: Trace, rng: Random) -> Trace | None:
     chosen = pick(trace, rng, Kind.VIEW)
     if chosen is None:
         return None
-    change(trace, *chosen, epoch=rng.randint(0, 6))
+    change(trace, *chosen, epoch=_near(trace, rng.randint(0, 6)))
     return trace
 
 
@@ -117,7 +121,12 @@ def join_of_another_member(trace: Trace, rng: Random) -> Trace | None:
     chosen = pick(trace, rng, Kind.JOIN)
     if chosen is None:
         return None
-    change(trace, *chosen, epoch=rng.choice([None, 0, 1, 2]), value=rng.choice([None, 1, 2]))
+    change(
+        trace,
+        *chosen,
+        epoch=rng.choice([None, *(_near(trace, number) for number in range(3))]),
+        value=rng.choice([None, 1, 2]),
+    )
     return trace
 
 
@@ -243,6 +252,52 @@ def second_group_named(trace: Trace, rng: Random) -> Trace | None:
     return trace
 
 
+def begun_again(trace: Trace, rng: Random) -> Trace | None:
+    """A group of the same name is begun separately: all of it happens once more, to later incarnations."""
+    birth, later = (rng.randint(1, 9) << NUMBER_BITS + FORK_BITS), 20
+    again = copy(trace)
+    _shift_epochs(again, lambda epoch: epoch + birth)
+    for kind, rows in again.rows.items():
+        for place, row in enumerate(rows):
+            names = [
+                name for name in ("inc", "m_inc") if name in COLUMNS_OF[kind] and value(kind, row, name) is not None
+            ]
+            moved: dict[str, Any] = {name: value(kind, row, name) + later for name in names}
+            if kind is Kind.VIEW:
+                moved["ids"] = tuple((pid, inc + later, seq) for pid, inc, seq in value(kind, row, "ids") or ())
+            if kind is Kind.JOIN and value(kind, row, "value") is not None:
+                moved["value"] = value(kind, row, "value") + later
+            change(again, kind, place, **moved)
+        trace.rows[kind] += again.rows[kind]
+    return trace
+
+
+def forced_by_an_operator(trace: Trace, rng: Random) -> Trace | None:
+    """From some view on, the views are of another generation."""
+    epochs = sorted({epoch for row in trace.rows[Kind.VIEW] if (epoch := value(Kind.VIEW, row, "epoch")) is not None})
+    if len(epochs) < 2:
+        return None
+    since, line = rng.choice(epochs[1:]), (1 << GENERATION_AT) | (rng.randint(0, 99) << NUMBER_BITS)
+    _shift_epochs(trace, lambda epoch: epoch + line if epoch >= since else epoch)
+    return trace
+
+
+def _near(trace: Trace, number: int) -> int:
+    """Return the epoch of a view with this number, in the generation of the views that are there."""
+    epochs = [value(Kind.VIEW, row, "epoch") for row in trace.rows[Kind.VIEW]]
+    return (max((epoch for epoch in epochs if epoch is not None), default=0) >> NUMBER_BITS << NUMBER_BITS) | number
+
+
+def _shift_epochs(trace: Trace, shifted: Callable[[int], int]) -> None:
+    for kind in (Kind.PUBLISH, Kind.DELIVER, Kind.VIEW, Kind.JOIN, Kind.LEAVE):
+        for place, row in enumerate(trace.rows[kind]):
+            if (epoch := value(kind, row, "epoch")) is not None:
+                change(trace, kind, place, epoch=shifted(epoch))
+            if kind is Kind.VIEW:
+                members = value(kind, row, "ids") or ()
+                change(trace, kind, place, ids=tuple((pid, inc, shifted(seq)) for pid, inc, seq in members))
+
+
 def _make_up(trace: Trace, rng: Random, kind: Kind, told: dict[str, Any]) -> None:
     """Put a row of some process between others of its own."""
     rows = [row for rows in trace.rows.values() for row in rows]
@@ -272,7 +327,7 @@ LIVING_WAYS: Final[tuple[Way, ...]] = (
     view_altered_everywhere, view_never_told, views_of_an_epoch_never_told, view_of_another_epoch, voters_altered,
     join_of_another_member, leave_never_told, leave_altered, everybody_leaves, receipt_altered, nobody_can_help,
     disk_wiped, crash_made_up, restart_made_up, crash_never_told, deliveries_of_two_members_mixed,
-    run_promises_more_or_less, second_group_named,
+    run_promises_more_or_less, second_group_named, begun_again, forced_by_an_operator,
 )  # fmt: skip
 
 NOT_OF_VIEWS: Final = ("view_altered", "epoch_altered", "live_and_nobody_founded")

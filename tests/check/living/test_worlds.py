@@ -7,6 +7,8 @@ import pytest
 
 from tests.check.living.living_worlds import living_world
 from tests.check.worlds import copy
+from tests.pipeline.damage import damaged
+from tests.pipeline.damage_living import begun_again
 from whence.check.judge import judge
 from whence.check.living.members import Living
 from whence.check.verdict import Outcome
@@ -58,3 +60,17 @@ def test_the_order_of_rows_in_the_files_does_not_matter(strict: bool, durable: b
         for rows in shuffled.rows.values():
             Random(seed).shuffle(rows)
         assert judge(shuffled) == judge(trace)
+
+
+@pytest.mark.parametrize(("strict", "durable"), WORLDS)
+def test_groups_of_one_name_and_generations_are_judged_each_by_itself(strict: bool, durable: bool) -> None:
+    """Neither breaks a promise of the other, whatever they do; and founders of the second are founders."""
+    for seed in range(20):
+        trace = living_world(seed, 60, strict=strict, durable=durable).trace
+        again = damaged(trace, begun_again, seed)
+        assert again is not None
+        broken = [verdict.promise for verdict in judge(again) if verdict.outcome is Outcome.BROKEN]
+        assert not broken, (seed, broken)
+        living = Living(again)
+        founders = {each.pid for each in living.memberships.values() if not living.is_joiner(each.process)}
+        assert founders == {each.pid for each in Living(trace).memberships.values() if each.joined == 0}

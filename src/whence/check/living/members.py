@@ -30,7 +30,7 @@ from whence.check.history import (
     Stay,
     Step,
 )
-from whence.epochs import NUMBER_BITS, generation_of, line_of
+from whence.epochs import NUMBER_BITS, generation_of, is_founding, line_of
 from whence.trace.memory import Row, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, IDS, VALUE, Kind
 
@@ -354,7 +354,8 @@ class Living(History):
         label = membership.grp
         forced = next((line for (_, line), name in self._labels.items() if name == label), None)
         if forced is not None:
-            return line_of(membership.joined) == forced  # survivors came with an earlier generation
+            # survivors came with an earlier generation, and founders with the first view
+            return line_of(membership.joined) == forced and not is_founding(membership.joined)
         return membership.joined > self.founding[label]
 
     def is_in(self, process: Process, epoch: int | None) -> bool | None:

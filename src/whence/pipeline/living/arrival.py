@@ -77,7 +77,13 @@ def wanting(tables: LivingTables) -> DataFrame:
         .join(F.broadcast(founders), [RUN_ID, GRP, NODE], "left")
     )
     asks = ~F.col("silent") | (F.col("goes_on") & ((F.col("many") == 1) | F.col("founds").isNotNull()))
-    return known.filter(F.col("up") & ~F.col("ended") & asks & (F.coalesce("began_at", F.lit(0)) <= F.col("live_from")))
+    return known.filter(
+        F.col("up")
+        & ~F.col("ended")
+        & ~F.col("moved_on")
+        & asks
+        & (F.coalesce("began_at", F.lit(0)) <= F.col("live_from"))
+    )
 
 
 def liveness_violations(tables: LivingTables) -> DataFrame:

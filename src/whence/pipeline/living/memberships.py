@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from whence.pipeline.columns import KIND, LIFE, PROCESS, RUN_ID, place, union
+from whence.pipeline.living.generations import line_of
 from whence.trace.schema import (
     EPOCH,
     EV,
@@ -51,17 +52,17 @@ def is_kind(*kinds: Kind) -> Column:
     return F.col(KIND).isin([kind.value for kind in kinds])
 
 
-def group_table(runs: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the groups of every run: those it names, and those that rows name."""
-    named = runs.select(RUN_ID, F.explode("groups").alias(GRP))
-    return named.unionByName(rows.filter(F.col(GRP).isNotNull()).select(RUN_ID, GRP)).distinct()
-
-
-def step_table(runs: DataFrame, groups: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the steps of all memberships: LIFE numbers those of a process. `beyond` is a crash after the end."""
+def told_rows(rows: DataFrame) -> DataFrame:
+    """Return the rows that are steps of a member of the group they name."""
     named = rows.filter(~is_kind(*TURNS) & F.col(GRP).isNotNull())
-    named = named.filter(~is_kind(Kind.NOTE) | F.col(REASON).isin(list(RECEIPTS)))
-    turns = rows.filter(is_kind(*TURNS)).drop(GRP).join(F.broadcast(groups), RUN_ID)
+    return named.filter(~is_kind(Kind.NOTE) | F.col(REASON).isin(list(RECEIPTS)))
+
+
+def step_table(runs: DataFrame, named: DataFrame, turns: DataFrame) -> DataFrame:
+    """Return the steps of all memberships: LIFE numbers those of a process. `beyond` is a crash after the end.
+
+    `turns` are the crashes and restarts, one for each group in which they happen.
+    """
     durable = F.broadcast(runs.select(RUN_ID, "durable"))
     steps = union([named, turns.select(*named.columns)]).drop(LIFE).join(durable, RUN_ID).repartition(RUN_ID, NODE)
     line = Window.partitionBy(*_LINE).orderBy(INC, EV)
@@ -132,13 +133,14 @@ def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> Dat
     here = place(F.col(INC), F.col(EV))
     within = ~F.col("beyond")
     live = F.struct(INC, EV, T_TRUE)
+    survives = is_kind(Kind.VIEW) & (line_of(F.col("claim")) != line_of(F.col(EPOCH)))
     out = F.struct(INC, EV, T_TRUE, EPOCH, REASON, M_PID, M_INC, M_SEQ)
     wiped = F.coalesce(F.col(REASON) == WIPED, F.lit(False))
     ends = is_kind(Kind.LEAVE) | (is_kind(Kind.CRASH) & (~F.col("durable") | wiped))
     found = steps.groupBy(*PROCESS, GRP).agg(
         F.min(F.when(within, F.col(INC))).alias("first_inc"), F.max(F.when(within, F.col(INC))).alias(INC),
         F.max("claim").alias(JOINED), F.max_by("asked", F.when(F.col("asked").isNotNull(), here))[NONCE].alias(NONCE),
-        F.min_by(live, F.when(is_kind(Kind.JOIN), here)).alias("live"),
+        F.min_by(live, F.when(is_kind(Kind.JOIN) | F.coalesce(survives, F.lit(False)), here)).alias("live"),
         F.max_by(out, F.when(is_kind(Kind.LEAVE), here)).alias("out"),
         F.bool_or(within & ends).alias("ended"),
         F.coalesce(F.max_by(KIND, F.when(is_kind(*TURNS), here)) != Kind.CRASH.value, F.lit(True)).alias("up"),

@@ -12,15 +12,27 @@ from pyspark.sql import functions as F
 
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, LIFE, PLACE, PROCESS, RUN_ID, place, text, union
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.living.generations import (
+    FIRST,
+    GROUP,
+    LINE,
+    is_added,
+    labelled,
+    last_entered,
+    line_table,
+    several,
+    turns_of_lines,
+)
 from whence.pipeline.living.memberships import (
     IN_LINE,
     JOINED,
     LEFT,
+    TURNS,
     UNSUPPLIABLE,
-    group_table,
     is_kind,
     membership_table,
     step_table,
+    told_rows,
 )
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_TRUE, VALUE, Kind
 
@@ -49,14 +61,37 @@ class LivingTables(RunTables):
     # --- steps and memberships ---
 
     @cached_property
+    def lines(self) -> DataFrame:
+        """The generations of every group, and groups of one name, as groups of their own."""
+        return self.keep(line_table(self.rows_of(Kind.VIEW)))
+
+    @cached_property
+    def has_generations(self) -> bool:
+        """Whether any group has several."""
+        return several(self.lines)
+
+    @cached_property
     def groups(self) -> DataFrame:
-        """The groups of every run."""
-        return self.keep(group_table(self.runs, self.rows_of(*IN_LINE)))
+        """The groups of every run: those it names, and those that rows name. GROUP is what rows call it."""
+        named = self.runs.select(RUN_ID, F.explode("groups").alias(GRP))
+        told = self.rows_of(*IN_LINE).filter(F.col(GRP).isNotNull()).select(RUN_ID, GRP)
+        first = (
+            named.unionByName(told).distinct().select(RUN_ID, GRP, F.col(GRP).alias(GROUP), F.lit(True).alias(FIRST))
+        )
+        others = self.lines.filter(f"not {FIRST}").select(RUN_ID, GRP, GROUP, FIRST)
+        return self.keep(first.unionByName(others))
 
     @cached_property
     def steps(self) -> DataFrame:
         """The steps of all memberships, in the columns of rows."""
-        return self.keep(step_table(self.runs, self.groups, self.rows_of(*IN_LINE)))
+        rows = self.rows_of(*IN_LINE)
+        named, turns = told_rows(rows), rows.filter(is_kind(*TURNS))
+        if self.has_generations:
+            named = self.keep(labelled(named, self.lines))
+            turns = turns_of_lines(turns, named, self.groups)
+        else:
+            turns = turns.drop(GRP).join(F.broadcast(self.groups.select(RUN_ID, GRP)), RUN_ID)
+        return self.keep(step_table(self.runs, named, turns))
 
     def steps_of(self, kind: Kind) -> DataFrame:
         """Return the steps of one kind, each with its membership as LIFE."""
@@ -65,7 +100,7 @@ class LivingTables(RunTables):
     @cached_property
     def members(self) -> DataFrame:
         """Every membership; `is_joiner`: it came after the group began, `late`: and so begins anywhere in the sequence
-        of a strict group."""
+        of a strict group. `moved_on`: the process went on in another generation."""
         found = self.keep(membership_table(self.runs, self.steps, self.views))
         named = union(
             [
@@ -74,11 +109,20 @@ class LivingTables(RunTables):
             ]
         )
         first = named.groupBy(RUN_ID, GRP).agg(F.min(JOINED).alias("founding"))
-        known = found.join(F.broadcast(first), [RUN_ID, GRP], "left").join(
-            F.broadcast(self.runs.select(RUN_ID, "strict")), RUN_ID
+        lines = self.groups.join(self.lines.select(RUN_ID, GRP, LINE), [RUN_ID, GRP], "left")
+        known = (
+            found.join(F.broadcast(first), [RUN_ID, GRP], "left")
+            .join(F.broadcast(lines), [RUN_ID, GRP])
+            .join(F.broadcast(last_entered(self.view_rows, self.lines)), [RUN_ID, NODE, GROUP], "left")
+            .join(F.broadcast(self.runs.select(RUN_ID, "strict")), RUN_ID)
         )
-        joins = F.coalesce(F.col(JOINED) > F.col("founding"), F.lit(False))
-        return self.keep(known.withColumns({"is_joiner": joins, "late": joins & F.col("strict")}).drop("founding"))
+        later = F.when(F.col(FIRST), F.col(JOINED) > F.col("founding")).otherwise(is_added(F.col(JOINED), F.col(LINE)))
+        joins = F.coalesce(later, F.lit(False))
+        told = {
+            "is_joiner": joins, "late": joins & F.col("strict"),
+            "moved_on": F.coalesce(F.col("entered"), F.col(GROUP)) != F.col(GRP),
+        }  # fmt: skip
+        return self.keep(known.withColumns(told).drop("founding", "entered", LINE, FIRST, GROUP))
 
     @cached_property
     def stays(self) -> DataFrame:
@@ -95,17 +139,8 @@ class LivingTables(RunTables):
     def view_rows(self) -> DataFrame:
         """Every row that says that a view was entered."""
         none = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>")
-        return self.rows_of(Kind.VIEW).select(
-            RUN_ID,
-            NODE,
-            INC,
-            EV,
-            GRP,
-            EPOCH,
-            F.coalesce(IDS, none).alias("members"),
-            DESTS,
-            F.col(VALUE).alias("voters"),
-        )
+        told = (RUN_ID, NODE, INC, EV, GRP, EPOCH, DESTS, F.col(VALUE).alias("voters"))
+        return self.steps_of(Kind.VIEW).select(*told, F.coalesce(IDS, none).alias("members"))
 
     @cached_property
     def views(self) -> DataFrame:
@@ -145,7 +180,8 @@ class LivingTables(RunTables):
             (F.col("out.reason") == LEFT) & (F.col(f"out.{EPOCH}") == F.col(EPOCH)) & (F.col("size") == 1)
         )  # the last one names the view that it was alone in
         known = self.members.join(latest, [*PROCESS, GRP])
-        return self.keep(known.filter(F.col("up") & (~F.col("ended") | F.coalesce(closed, F.lit(False)))).drop(EPOCH))
+        here = F.col("up") & ~F.col("moved_on") & (~F.col("ended") | F.coalesce(closed, F.lit(False)))
+        return self.keep(known.filter(here).drop(EPOCH))
 
     @cached_property
     def judged(self) -> DataFrame:
@@ -164,7 +200,10 @@ class LivingTables(RunTables):
         """
         up = self.staying.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
         helpless = (
-            self.rows_of(Kind.NOTE).filter(F.col(REASON) == UNSUPPLIABLE).select(RUN_ID, GRP).distinct()
+            self.rows_of(Kind.NOTE)
+            .filter(F.col(REASON) == UNSUPPLIABLE)
+            .select(RUN_ID, F.col(GRP).alias(GROUP))
+            .distinct()
         ).withColumn("helpless", F.lit(True))
         down = self.members.filter(~F.col("up")).join(
             self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH]),
@@ -174,7 +213,7 @@ class LivingTables(RunTables):
         away = down.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias("away"))
         known = (
             self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
-            .join(helpless, [RUN_ID, GRP], "left").join(away, [RUN_ID, GRP], "left")
+            .join(helpless, [RUN_ID, GROUP], "left").join(away, [RUN_ID, GRP], "left")
             .join(self.runs.select(RUN_ID, "durable", "keeps_own"), RUN_ID)
         )  # fmt: skip
         name = text("group '", F.col(GRP), "'")

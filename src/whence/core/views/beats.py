@@ -2,8 +2,8 @@
 
 Laws: whoever got a message with a clock above what it has told owes the others its own clock, because all of them wait
 for it. Its next message says it as well, and so does an acknowledgement to all; a beat says it where neither comes in
-time. Whoever has told its clock seldom beats at once. Whoever has told it often pauses: the messages that come
-meanwhile share the next beat, or the own message that saves it.
+time. What comes in one turn of the loop shares a beat at its end. Where more than three members may owe beats, whoever
+has told its clock often pauses: the messages that come meanwhile share the next beat, or the own message that saves it.
 Costs: a small item to every other member; at most one for every message that was got, and one for every pause.
 """
 
@@ -13,6 +13,9 @@ from whence.core.views.links import Links
 from whence.core.views.order import Order
 from whence.core.views.peers import NEVER
 from whence.types import Instant
+
+NO_PAUSE_MAX = 2
+"""With so many others or fewer there is no pause: their beats cost nobody much."""
 
 AT_ONCE = 4
 """The clock may be told so many times at once after a silence."""
@@ -30,7 +33,7 @@ class Beats:
         """When the clock would be told next if there had been a pause each time."""
 
     def owe(self, now: Instant) -> None:
-        """Plan to tell the clock, as soon as the pause allows it."""
+        """Plan to tell the clock at the end of this turn, or when the pause allows it."""
         if self.at == NEVER:
             self.at = max(now, self._next - (AT_ONCE - 1) * self._pause())
 
@@ -49,4 +52,4 @@ class Beats:
 
     def _pause(self) -> int:
         """Return how far apart beats are in the long run: the more members there are, the more each of them costs."""
-        return self._pause_ns * len(self._links.all)
+        return self._pause_ns * max(0, len(self._links.all) - NO_PAUSE_MAX)

@@ -310,6 +310,8 @@ class ViewMember(Observed, Operated):
         if now >= self.newcomer.ask_at:
             self.newcomer.repeat(now, ready)
         if self.state.me is not None and self.removal.by is None:
+            if now >= self.beats.at:
+                self.beats.tell(now, ready)
             if now >= self.links.ack_at:
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
@@ -327,9 +329,7 @@ class ViewMember(Observed, Operated):
         return self._finish(now, ready)
 
     def _finish(self, now: Instant, ready: Ready) -> Ready:
-        """Take what this member sent to itself, tell the clock if that is owed and due, and ask to be woken."""
-        if now >= self.beats.at and self.removal.by is None:
-            self.beats.tell(now, ready)
+        """Take what this member sent to itself, and ask to be woken."""
         if ready.send:
             own = deque(self._to_itself(ready))
             while own:

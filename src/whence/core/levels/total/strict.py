@@ -30,9 +30,9 @@ class StrictSettings(Struct, frozen=True, kw_only=True):
     uniform: bool = False
     """Whether nothing is handed out before a quorum of the voters has it: then even those that die or are removed were
     handed a prefix of the sequence."""
-    promise_pause_ns: int = 150_000
+    promise_pause_ns: int = 200_000
     """In the long run a member that has told its clock, by a message or a beat, pauses this long before the next beat,
-    times the number of others. Longer: fewer packets under load, and events wait longer for their place."""
+    times the number of others beyond two. Longer: fewer packets under load, and events wait longer for their place."""
 
     def __post_init__(self) -> None:
         if self.promise_pause_ns < 0:

@@ -2,7 +2,8 @@
 
 Laws: whoever got a message with a clock above what it has told owes the others its own clock, because all of them wait
 for it. Its next message says it as well, and so does an acknowledgement to all; a beat says it where neither comes in
-time. What comes in one turn of the loop shares a beat at its end. Where more than three members may owe beats, whoever
+time. A beat goes out at once if there was none just before; else what comes in one turn of the loop shares one at its
+end. Where more than three members may owe beats, whoever
 has told its clock often pauses: the messages that come meanwhile share the next beat, or the own message that saves it.
 Costs: a small item to every other member; at most one for every message that was got, and one for every pause.
 """
@@ -16,6 +17,9 @@ from whence.types import Instant
 
 NO_PAUSE_MAX = 2
 """With so many others or fewer there is no pause: their beats cost nobody much."""
+
+ALONE_NS = 250_000
+"""If the clock was told this long ago, the next beat does not wait for others to share it."""
 
 AT_ONCE = 4
 """The clock may be told so many times at once after a silence."""
@@ -31,15 +35,20 @@ class Beats:
         self._pause_ns = pause_ns
         self._next: Instant = -NEVER
         """When the clock would be told next if there had been a pause each time."""
+        self._told_at: Instant = -NEVER
 
     def owe(self, now: Instant) -> None:
         """Plan to tell the clock at the end of this turn, or when the pause allows it."""
         if self.at == NEVER:
             self.at = max(now, self._next - (AT_ONCE - 1) * self._pause())
 
+    def is_alone(self, now: Instant) -> bool:
+        """Tell whether a beat that is due should go out before the turn ends."""
+        return now - self._told_at >= ALONE_NS
+
     def told(self, now: Instant) -> None:
         """Note that all others are told the clock."""
-        self.at = NEVER
+        self.at, self._told_at = NEVER, now
         self._next = max(now, self._next) + self._pause()
         self._order.told()
 

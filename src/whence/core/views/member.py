@@ -329,7 +329,9 @@ class ViewMember(Observed, Operated):
         return self._finish(now, ready)
 
     def _finish(self, now: Instant, ready: Ready) -> Ready:
-        """Take what this member sent to itself, and ask to be woken."""
+        """Take what this member sent to itself, tell the clock if that need not wait, and ask to be woken."""
+        if self.beats.at <= now and self.beats.is_alone(now) and self.removal.by is None:
+            self.beats.tell(now, ready)
         if ready.send:
             own = deque(self._to_itself(ready))
             while own:

@@ -24,7 +24,7 @@ from whence.types import Process
 SHAPES = {(8, 4000.0): 8.0, (3, 1500.0): 3.0}
 """Members and messages a second, and how many times the p50 of `causal` is allowed."""
 BEATS_MAX = 1.5
-KINDS: dict[str, tuple[CausalLevel | TotalLevel, dict[str, object]]] = {
+KINDS: dict[str, tuple[Any, dict[str, object]]] = {
     "causal": (CausalLevel(), {"membership": "living"}),
     "total": (TotalLevel(), {"order": "strict"}),
 }

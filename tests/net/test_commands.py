@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("node", "--pid", 1, "--listen", "0.0.0.0:0"), "beyond loopback"),
         (("node", "--pid", 1, "--log", "loud"), "--log"),
         (("sub", "alps", "--contact", "nonsense"), "host:port"),
-        (("pub", "alps", "--until", "noon"), "--until is accepted, stored or settled"),
+        (("pub", "alps", "--until", "noon"), "--until is accepted, stored, majority or settled"),
         (("pub", "alps", "--dead", "5"), "PID:INCARNATION"),
         (("top",), "which node"),
         (("top", "--socket", "nowhere.sock"), "no node answers"),

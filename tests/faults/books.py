@@ -16,10 +16,12 @@ class Books:
 
     def __init__(self, everybody: Sequence[Membership], staying: Sequence[Membership]) -> None:
         self.everybody, self.staying = everybody, staying
-        self.published = {event: begun for each in everybody for event, begun in each.published.items()}
+        self.published: dict[Event, int] = {}
         self.told: dict[Event, str] = {}
-        for level in RECEIPTS:
-            self.told |= {event: level for each in everybody for event in each.told[level]}
+        for each in everybody:  # whose processes may go on talking: what they said is copied in one step
+            for level in RECEIPTS:
+                self.told |= dict.fromkeys(each.told[level].copy(), level)
+            self.published |= each.published.copy()
 
     def wrong(self, *, one_sequence: bool) -> list[str]:
         """Return everything that is wrong."""
@@ -32,7 +34,7 @@ class Books:
 
     def lacks(self, member: Membership) -> set[Event]:
         """Return what is owed to a member, was acknowledged to its publisher, and was not handed out."""
-        return self.owed(member, self.told) - {event for event, _ in member.handed}
+        return self.owed(member, self.told) - had(member)
 
     def _lost(self) -> Iterable[str]:
         for member in self.staying:
@@ -43,7 +45,7 @@ class Books:
 
     def _repeated(self) -> Iterable[str]:
         for member in self.everybody:
-            times = Counter(event for event, again in member.handed if not again)
+            times = Counter(event for event, again in member.handed.copy() if not again)
             twice = [event for event, count in times.items() if count > 1]
             if twice:
                 yield f"{member} was handed {len(twice)} events twice without a word, such as {twice[0]}"
@@ -56,7 +58,7 @@ class Books:
             cut = gone.verdict[1]
             within = {event for event in gone.published if event <= cut}
             for member in self.staying:
-                handed = {event for event, _ in member.handed}
+                handed = had(member)
                 if lost := self.owed(member, within) - handed:
                     yield f"{member} lacks {min(lost)}, and {gone} was told that its events count up to {cut}"
                 if extra := (set(gone.published) - within) & handed:
@@ -71,6 +73,11 @@ class Books:
                 yield f"{one} and {other} were handed the same events in another order"
 
 
+def had(member: Membership) -> set[Event]:
+    """Return what a member was handed so far."""
+    return {event for event, _ in member.handed.copy()}
+
+
 def once(member: Membership) -> dict[Event, None]:
     """Return what a member was handed, each event at its first place."""
-    return dict.fromkeys(event for event, _ in member.handed)
+    return dict.fromkeys(event for event, _ in member.handed.copy())

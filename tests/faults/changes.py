@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.faults.books import Books
+from tests.faults.books import Books, had
 from tests.faults.machines import Event, Machine, Membership
 from tests.faults.member import GROUP, Task
 from tests.faults.points import INCARNATION, POINTS
@@ -33,7 +33,7 @@ from whence.trace.schema import Kind
 MACHINES, MACHINES_MAX = 5, VOTERS_MAX
 """Everybody may vote, so that it is known who may be lost."""
 RATE = 500.0
-NEEDED_S = 45.0
+NEEDED_S = 90.0
 AGAIN_S = 5.0
 """Who was asked to remove somebody may be dead: after this time somebody else is asked."""
 REACHED_S = 3.0
@@ -385,7 +385,7 @@ class Changing(Machines):
         while owed and time.monotonic() < deadline:
             self.tend()
             time.sleep(0.05)
-            owed = {member: lacks - {event for event, _ in member.handed} for member, lacks in owed.items()}
+            owed = {member: lacks - had(member) for member, lacks in owed.items()}
             owed = {member: lacks for member, lacks in owed.items() if lacks}
         return owed
 

@@ -149,9 +149,9 @@ class Machine:
         elif word == "handed":
             self.memberships[-1].handed.append((tuple(map(int, rest[:3])), rest[3] == "1"))
         elif word == "accepted":
-            self.memberships[-1].published |= dict.fromkeys(events(rest), int(rest[4]))
+            self.memberships[-1].published.update(dict.fromkeys(events(rest), int(rest[4])))
         elif word in RECEIPTS:
-            self.memberships[-1].told[word] |= dict.fromkeys(events(rest))
+            self.memberships[-1].told[word].update(dict.fromkeys(events(rest)))
         elif word == "view":
             self.view = Seen(*rest)
         elif word == "removed":

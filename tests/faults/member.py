@@ -42,6 +42,9 @@ from whence.types import EventId
 GROUP = "alps"
 LOOK_S = 0.02
 REMOVAL_S = 60.0
+BACKLOG = 200
+"""Events that wait for the application here. More: nothing is published, because the machine is too busy for the
+rate."""
 REMOVED = 3
 """The exit code of a process that was removed."""
 
@@ -88,6 +91,9 @@ async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
         count = rng.choice(COUNTS)
         due += count / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
+        if group._inbox.events > BACKLOG:
+            due = loop.time() + 0.05
+            continue
         begun = time.monotonic_ns()
         try:
             receipt = await group.publish_many([b"%d" % (number + each) for each in range(count)])

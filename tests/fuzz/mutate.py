@@ -17,7 +17,6 @@ from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Have, Push, Want
 from whence.core.dissemination.gossip import Gossip
 from whence.core.levels.total.items import (
-    VERSION_MAX,
     Ack,
     Alive,
     Batch,
@@ -145,7 +144,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Ack: lambda random: Ack(ids_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),
     Follow: lambda random: Follow(
         edge(random, 0, 9), random.choice((b"", random.randbytes(24))), edge(random, 0, 2**63 - 1), edge(random, 0, 99),
-        edge(random, 0, 99),
+        edge(random, 0, 99), edge(random, 0, 2**62), edge(random, 0, 2**62),
     ),
     Opened: lambda random: Opened(
         edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5, random.randbytes(24)
@@ -155,7 +154,8 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),
     Bye: lambda _: Bye(),
     Mergers: lambda random: Mergers(
-        edge(random, 1, VERSION_MAX), random.sample(range(9), 3), random.sample(range(9, 12), 2)
+        edge(random, 1, 2**62), random.sample(range(9), 3), random.sample(range(9, 12), 2),
+        tuple(random.sample(range(12, 20), edge(random, 0, 8))), ((1, edge(random, 0, 99)), (2, edge(random, 0, 99))),
     ),
 }  # fmt: skip
 MAKERS |= TICKET_MAKERS | TREE_MAKERS | VIEW_MAKERS

@@ -10,8 +10,9 @@ from whence.check.judge import judge
 from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
+from whence.sim.corruption import KINDS, OF_STREAMS
 from whence.sim.explore import broken_verdicts, explore, judged
-from whence.sim.merge_timing import merge_settings
+from whence.sim.merge_timing import merge_settings, warm_ns
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault
 from whence.sim.scenarios import simulation
@@ -100,16 +101,21 @@ def after(trace: Trace, time: int) -> Trace:
     return late
 
 
-@pytest.mark.parametrize("kind", range(8))
+@pytest.mark.parametrize("kind", range(KINDS))
 def test_the_stream_is_right_again_within_two_delta_and_six_epsilon_after_any_corruption(kind: int) -> None:
-    """With stall_max = 0: what is published so long after the last fault is delivered by all in one causal order."""
-    chosen = {"stall_max": 0, "delta": 40, "epsilon": 5}
+    """With stall_max = 0: what is published so long after the last fault is delivered by all in one causal order.
+
+    Where roles were corrupted, all mergers may be wrong: then it takes the time to notice their silence, too.
+    """
+    chosen = {"stall_max": 0, "delta": 40, "epsilon": 5, "beat_ns": 5 * MS}
     settings = merge_settings(chosen)
     scenario = simulation("total", 6, 150, 10 + kind, settings=chosen)
     struck_at = 500 * MS
     acts = [Act(at_ns=struck_at, node=node, name="corrupt_state", argument=kind) for node in range(6)]
     outcome = run(structs.replace(scenario, acts=acts))
     bound_ns = (2 * settings.timing.delta + 6 * settings.timing.epsilon) * settings.merge.tick_ns
+    if kind >= OF_STREAMS:
+        bound_ns += 3 * settings.patience_ns + warm_ns(settings)
     recovered = after(outcome.trace, struck_at + bound_ns)
     assert len(recovered.rows[Kind.PUBLISH]) > 60
     assert len(recovered.rows[Kind.DELIVER]) == 6 * len(recovered.rows[Kind.PUBLISH])
@@ -137,6 +143,26 @@ def test_tuning_reads_gossip_too_and_refuses_a_trace_without_arrivals() -> None:
     assert propose(observe(run(simulation("fifo", 5, 20, 1)).trace), tick_ns=10 * MS).tick_ns == 10 * MS
     with pytest.raises(UsageError, match="no event at another process"):
         observe(Trace(run(simulation("total", 3, 5, 1)).trace.run))
+
+
+@pytest.mark.parametrize("mergers", [1, 2])
+def test_when_all_mergers_are_killed_at_once_others_take_over_and_whatever_is_published_then_reaches_all(
+    mergers: int,
+) -> None:
+    """And what was left out meanwhile is told: of every publisher, all that survive know what they did not get."""
+    scenario = simulation("total", 7, 300, 4, settings={"mergers": mergers})
+    killed_at = scenario.publishes[60].at_ns
+    settings = merge_settings(scenario.settings)
+    recovered_at = killed_at + 3 * settings.patience_ns + warm_ns(settings)
+    fault = Fault(kind="crash", at_ns=killed_at, mergers=mergers, lasting=True)
+    outcome = run(structs.replace(scenario, faults=[fault]))
+    assert outcome.effective["merger_crash"] == 1
+    recovered = after(outcome.trace, recovered_at)
+    published, delivered = (len(recovered.rows[kind]) for kind in (Kind.PUBLISH, Kind.DELIVER))
+    assert published > 60
+    assert delivered == (7 - mergers) * published
+    for verdict in judge(outcome.trace, ["total_order", "optimistic_causal", "no_duplicates", "fifo", "keys"]):
+        assert verdict.holds, verdict.sentence
 
 
 def test_a_merger_may_be_killed_while_everything_is_owed() -> None:

@@ -137,10 +137,17 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
     Mergers: st.one_of(
         st.just(Mergers(0, [], [])),
         st.builds(
-            lambda version, pids, cut: Mergers(version, pids[:cut], pids[cut:]),
-            st.integers(1, 2**31 - 1),
+            lambda term, pids, cut, steady: Mergers(
+                term,
+                pids[:cut],
+                pids[cut + 4 :],
+                tuple(pids[cut : cut + 4]),
+                tuple([(pid, steady) for pid in pids[:5]]),
+            ),
+            st.integers(1, 2**62),
             st.lists(st.integers(0, limits.PEER_ID_MAX), min_size=8, max_size=20, unique=True),
             st.integers(1, 8),
+            st.integers(0, 2**62),
         ),
     ),
     Follow: st.builds(
@@ -150,6 +157,8 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         st.integers(0, 2**63 - 1),
         st.integers(0, 99),
         st.integers(0, 99),
+        st.integers(0, 2**62),
+        st.integers(0, 2**62),
     ),
     Opened: st.builds(
         Opened, st.integers(0, 9), st.integers(0, 99), st.booleans(), st.binary(min_size=24, max_size=24)

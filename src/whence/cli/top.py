@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from whence.cli.delta import delta_sentence
 from whence.cli.live import NodeName
 from whence.cli.output import print_json, stdout
 from whence.core.links.process_names import called
@@ -114,7 +115,7 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
             f"{sum(gauges[name][0] for name in PENDING_GAUGES if name in gauges):,}", f"{group['skipped']:,}",
             f"{group['late']:,}",
         )  # fmt: skip
-        if place := _ticket(group["ticket"]) or _overlay(group["overlay"]):
+        if place := _ticket(group["ticket"]) or _overlay(group["overlay"]) or _merging(group["metrics"]):
             places.add_row(group["name"], place)
     peers = Table("peer", "incarnation", "address", "connected", "round trip", "waiting", "dropped")
     for peer in status["peers"]:
@@ -140,6 +141,11 @@ def _escaped(status: Any) -> Any:
     if isinstance(status, dict):
         return {_escaped(name): _escaped(value) for name, value in status.items()}
     return [_escaped(each) for each in status] if isinstance(status, list) else status
+
+
+def _merging(metrics: dict[str, Any]) -> str:
+    """Return what a merger measured of δ."""
+    return f"merges; {delta_sentence(metrics)}" if "delta_ticks" in metrics else ""
 
 
 def _overlay(status: dict[str, Any] | None) -> str:

@@ -1,7 +1,7 @@
 """Corrupted memory as a fault of the simulated world: the state of a member at level `total` is corrupted from outside.
 
-Some part of it claims to be from a far future, or is out of order. Members do not know about this fault: their guards
-(core/levels/total/clock.py, merge_buffer.py) must find and repair it.
+Some part of it claims to be from a far future, is out of order, or contradicts the rest. Members do not know about this
+fault: their guards (core/levels/total/clock.py, merge_buffer.py, roles.py) must find and repair it.
 """
 
 from typing import TypeAlias
@@ -12,13 +12,18 @@ from whence.core.clocks.stamp import REST_BITS, StampClock, key_below, last_key_
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.merge_buffer import MergeBuffer
 from whence.core.levels.total.outbox import Outbox
+from whence.core.levels.total.role_table import RoleTable
+from whence.core.levels.total.roles import Roles
 from whence.core.member import Member
 from whence.core.ready import Ready
 from whence.errors import UsageError
 from whence.types import Instant, Process, packed
 
 CORRUPT_STATE = "corrupt_state"
-"""The act of a scenario that causes this fault; its argument is the kind, from 0 to 7."""
+"""The act of a scenario that causes this fault; its argument is the kind, below KINDS."""
+
+KINDS, OF_STREAMS = 14, 8
+"""The kinds; the first ones are of stamps, buffers and streams, the others of roles."""
 
 Clock: TypeAlias = StampClock[object] | Hlc | Kn
 
@@ -34,7 +39,9 @@ def corrupt_state(member: Member, kind: int, now: Instant) -> Ready:
     clock, merger, follower = member.clock, member.roles.merger, member.roles.follower
     timing = clock.timing
     far = clock.rt + 100 * (timing.stall_max + timing.delta + timing.epsilon)
-    match kind % 8:
+    match kind % KINDS:
+        case at if at >= OF_STREAMS:
+            corrupt_roles(member.roles, clock.rt, now, at - OF_STREAMS)
         case 0:
             corrupt_stamps(clock.stamps, far)
         case 1:
@@ -49,6 +56,31 @@ def corrupt_state(member: Member, kind: int, now: Instant) -> Ready:
             corrupt_stamps(clock.stamps, far)
     ready.wake_at = now
     return ready
+
+
+def corrupt_roles(roles: Roles, rt: int, now: Instant, kind: int) -> None:
+    """Let a member be wrong about who merges: a term that no table can have, places for the wrong members, everybody
+    heard just now or for a long time not, a role that the table does not give it, or contradictions."""
+    exchange = roles.exchange
+    table, origins, far = exchange.table, exchange._origins, rt + (1 << 40)
+    match kind:
+        case 0:
+            exchange.table = table._replace(term=far)
+        case 1:
+            exchange.table = RoleTable(max(table.term + 1, rt), origins[-1:])
+        case 2:
+            exchange._heard = dict.fromkeys((*table.mergers, *table.deputies), now + (1 << 60))
+            exchange._beat_at = exchange._ticked_at = exchange._judges_from = now + (1 << 60)
+            if roles.merger is not None:
+                roles.merger.warm_at = far
+        case 3:
+            roles.merger = roles.follower = None
+        case 4:
+            exchange.table = RoleTable(rt, (*table.mergers, *table.mergers), table.mergers)
+        case _:
+            exchange.merges = not exchange.merges
+            exchange._heard, exchange._former = {}, dict.fromkeys(origins)
+            exchange._alone_since = -(1 << 60)
 
 
 def corrupt_stamps(stamps: Clock, tick: int) -> None:

@@ -55,7 +55,7 @@ def _problem_with(fault: Fault, nodes: int, known: frozenset[int], heal_at: int)
         return f"nobody is numbered {unknown[0]}; founders are 0 to {nodes - 1}, others must join"
     if fault.kind == "join" and any(pid < nodes for pid in fault.nodes):
         return f"nodes that join are numbered from {nodes} on, after the founders"
-    if not fault.nodes and fault.kind != "burst":
+    if not fault.nodes and fault.kind != "burst" and not fault.mergers:
         return "nodes must name some"
     if not fault.others and fault.kind == "cut":
         return "others must name those who do not hear the nodes"

@@ -4,6 +4,7 @@ A fault counts as effective only when it did something: a crash of a process tha
 """
 
 from whence.sim.cluster import Cluster
+from whence.sim.mergers import serving
 from whence.sim.process import SimProcess
 from whence.sim.scenario import Act, Fault, Publish, Scenario
 from whence.types import Bundle
@@ -96,10 +97,9 @@ class ScenarioScheduler:
             return
         match fault.kind:
             case "crash":
-                for process in self._present(fault):
-                    if self._returning.get(process.pid) is fault:
-                        process.spare()
-                        self._restart(process.pid)
+                for pid in [pid for pid, why in self._returning.items() if why is fault]:
+                    self._cluster.processes[pid].spare()
+                    self._restart(pid)
             case "pause":
                 for process in self._present(fault):
                     process.resume()
@@ -123,7 +123,9 @@ class ScenarioScheduler:
                 network.burst(fault.amount, on=on)
 
     def _crash(self, fault: Fault) -> None:
-        for process in self._present(fault):
+        merging = serving(self._cluster.processes.values())[: fault.mergers]
+        self._count("merger_crash", bool(merging))
+        for process in dict.fromkeys((*self._present(fault), *merging)):
             if process.up:
                 self._returning.pop(process.pid, None)
                 if fault.until_ns:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from whence.core.levels.total.roles import WARM_BEATS
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.registry import LEVELS
 from whence.sim.scenario import MS, Clocks
@@ -27,6 +28,12 @@ def deadline_ns(settings: TotalSettings) -> int:
     timing, merge = settings.timing, settings.merge
     merging = (timing.delta + 3 * timing.epsilon) * merge.tick_ns
     return merging + (merge.patience_beats + 6) * merge.beat_ns + 1000 * MS
+
+
+def warm_ns(settings: TotalSettings) -> int:
+    """Return how long a new merger warms up."""
+    timing, merge = settings.timing, settings.merge
+    return (timing.delta + 2 * timing.epsilon) * merge.tick_ns + WARM_BEATS * merge.beat_ns
 
 
 def settle_ns(settings: TotalSettings) -> int:

@@ -23,7 +23,8 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     """One thing that goes wrong, from `at_ns` to `until_ns` (0: until the run heals, or for good).
 
     crash: `nodes` stop; they restart at until_ns, never if it is 0; `disk` says what survives;
-    `between_effects` stops them halfway through what they do next; they restart with `settings` changed.
+    `between_effects` stops them halfway through what they do next; they restart with `settings` changed;
+    `mergers`: and so many of those that merge at that time.
     pause: `nodes` stop running while time goes on, or, `between_effects`, once they have published something and before
     they send it. cut: copies from `nodes` to `others` are lost, one way.
     partition: `nodes` and the rest do not hear each other. slow: links of `nodes` are `amount` times slower,
@@ -41,7 +42,8 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     disk: Literal["lost", "torn", "wiped"] = "lost"
     between_effects: bool = False
     lasting: bool = False
-    """A cut that continues, or begins, after the run has healed."""
+    """A cut that continues, or begins, after the run has healed; or a crash after that."""
+    mergers: Annotated[int, Meta(ge=0)] = 0
     settings: dict[str, Any] = {}
     """Settings that crashed processes change when they restart."""
 

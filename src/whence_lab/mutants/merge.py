@@ -7,12 +7,15 @@ from msgspec import structs
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, GuardResult
+from whence.core.levels.total.candidates import Candidate
 from whence.core.levels.total.gaps import GapDetector
-from whence.core.levels.total.items import Opened, Stream
+from whence.core.levels.total.items import Closed, Mergers, Opened, Stream
 from whence.core.levels.total.level import TotalLevel
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.merge_buffer import Entry, Fate, MergeBuffer
+from whence.core.levels.total.merger import Merger
 from whence.core.levels.total.publisher import Publisher
+from whence.core.levels.total.role_exchange import RoleExchange
 from whence.core.levels.total.role_table import RoleTable
 from whence.core.levels.total.roles import Roles
 from whence.core.levels.total.settings import TotalSettings
@@ -127,12 +130,12 @@ class NeverSwitches(Subscription):
 class OverlooksWhatIsMissing(Subscription):
     """Takes pieces of the stream as they come."""
 
-    def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
+    def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle | Closed]:
         if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
         self._heard_at = now
         self._position = max(self._position, item.end)
-        return item.bundles
+        return [*item.bundles, *item.closed]
 
 
 # --- publishers, relays, members ---
@@ -183,6 +186,52 @@ class OverlooksHoles(GapDetector):
     """Does not check whether numbers are missing."""
 
     def before(self, bundle: Bundle) -> Span | None:
+        return None
+
+
+class NeverReplaces(RoleExchange):
+    """Leaves their places to mergers that are gone."""
+
+    def _mended(self, now: Instant, candidates: Sequence[Candidate]) -> RoleTable | None:
+        return None
+
+    def _watch(self, now: Instant, answered_at: Instant | None, ready: Ready) -> RoleTable | None:
+        return None
+
+
+class KeepsItsPlace(RoleExchange):
+    """Does not believe that it was replaced, and goes on merging what no publisher sends to it any more."""
+
+    def hear(self, sender: Process, item: Mergers, now: Instant, ready: Ready) -> RoleTable | None:
+        received = super().hear(sender, item, now, ready)
+        replaced = received is not None and self.merges and self._me.pid not in received.mergers
+        return None if replaced else received
+
+
+class ServesCold(Roles):
+    """Merges as soon as it is chosen, without what is in transit to the others."""
+
+    @property
+    def warm_ticks(self) -> int:
+        return 0
+
+
+class TakesOverFromTheBeginning(Roles):
+    """Begins to merge without regard to what the stream that it followed has passed."""
+
+    def warm_up(self, merger: Merger, ready: Ready) -> None:
+        follower = self.follower
+        if self._clock.rt < merger.warm_at or follower is None:
+            return
+        last, follower.subscription.last = follower.subscription.last, None
+        super().warm_up(merger, ready)
+        follower.subscription.last = last
+
+
+class NeverChecksItsRole(Roles):
+    """Believes what its memory says about roles."""
+
+    def guard(self, now: Instant, ready: Ready, *, is_member: bool, thoroughly: bool = False) -> None:
         return None
 
 
@@ -279,6 +328,10 @@ def _subscription(kind: type[Subscription]) -> Callable[[TotalLevel], TotalLevel
     return _roles(type(kind.__name__, (Roles,), {"subscription_type": kind}))
 
 
+def _exchange(kind: type[RoleExchange]) -> Callable[[TotalLevel], TotalLevel]:
+    return _roles(type(kind.__name__, (Roles,), {"exchange_type": kind}))
+
+
 def _gaps(kind: type[GapDetector]) -> Callable[[TotalLevel], TotalLevel]:
     return _roles(type(kind.__name__, (Roles,), {"gaps_type": kind}))
 
@@ -304,6 +357,12 @@ BUGS = (
     ("creates_beyond_its_bound", "agreement", "creates events that all mergers refuse",
      _publisher(CreatesBeyondItsBound), _TOTAL),
     ("merges_by_number", "crash", "sends to processes that are not there", _roles(MergesByNumber), _TOTAL),
+    ("never_replaces", "agreement", "leaves their places to mergers that are gone", _exchange(NeverReplaces), _TOTAL),
+    ("keeps_its_place", "agreement", "merges on after it was replaced", _exchange(KeepsItsPlace), _TOTAL),
+    ("serves_cold", "agreement", "merges without what is in transit to others", _roles(ServesCold), _TOTAL),
+    ("takes_over_from_the_beginning", "no_duplicates", "merges what its stream has passed",
+     _roles(TakesOverFromTheBeginning), _TOTAL),
+    ("never_checks_its_role", "agreement", "believes its memory about roles", _roles(NeverChecksItsRole), _TOTAL),
     ("overlooks_holes", "fifo", "does not say what its stream left out",
      _gaps(OverlooksHoles), _TOTAL),
     ("restamps", "total_order", "gives what it relays a stamp of its own", _publisher(Restamps), _TOTAL),

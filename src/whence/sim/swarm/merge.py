@@ -1,5 +1,6 @@
-"""Merged groups, of seven kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, and
-with bursts beyond what a tick may have. Half of them have processes with arbitrary ids.
+"""Merged groups, of eight kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, with
+bursts beyond what a tick may have, and with mergers that are killed, whoever they are. Half of them have processes with
+arbitrary ids.
 
 Clocks keep ε once the run has healed, and δ covers the slowest link, so that nothing may be late in the liveness phase.
 Before healing, wild clocks jump at random, by less than what counts as corrupt; they jump back at the latest when the
@@ -11,7 +12,7 @@ from random import Random
 from typing import Any
 
 from whence.limits import MERGED_PEER_ID_MAX
-from whence.sim.corruption import CORRUPT_STATE
+from whence.sim.corruption import CORRUPT_STATE, KINDS
 from whence.sim.merge_timing import clocks_within_epsilon, deadline_ns, merge_settings
 from whence.sim.process_ids import draw_process_ids
 from whence.sim.random_faults import ROUND_NS, draw_faults, draw_network
@@ -32,8 +33,9 @@ def draw(level: str, seed: int) -> Scenario:
     """Return the scenario of a seed."""
     rng, more = RandomStreams(seed).of("swarm"), RandomStreams(seed).of("swarm", "more")
     shape = rng.choice(DRAWN_EVENLY)
-    if more.random() < 1 / len(SHAPES):
-        shape = "bursting"
+    drawn = more.random() * DRAWN_APART
+    if drawn < 2:
+        shape = "bursting" if drawn < 1 else "deposed"
     nodes, settings = SHAPES[shape](rng)
     return _phased(level, seed, shape, nodes, BASE | settings, rng, more)
 
@@ -84,22 +86,32 @@ def _bursting(rng: Random) -> tuple[int, dict[str, Any]]:
     return rng.randint(3, 5), settings
 
 
+def _deposed(rng: Random) -> tuple[int, dict[str, Any]]:
+    """All mergers are killed at once, and others one by one while everything is owed."""
+    return rng.randint(7, 9), {"mergers": rng.choice((2, 2, 3)), "release": rng.choice(("paper", "paper", "frontier"))}
+
+
 def _rule(rng: Random) -> str:
     return rng.choice(("paper", "paper", "tight", "frontier"))
 
 
 SHAPES = {
     "replicated": _replicated, "relayed": _relayed, "cramped": _cramped, "papers": _papers, "wild": _wild,
-    "corrupted": _corrupted, "bursting": _bursting,
+    "corrupted": _corrupted, "bursting": _bursting, "deposed": _deposed,
 }  # fmt: skip
 
 DRAWN_EVENLY = tuple(SHAPES)[:6]
+DRAWN_APART = 7
+"""One group of so many is bursting, and one deposed."""
 
 BURST_EVENTS = 40
 """Events that one member publishes at one instant: more than a bursting group's tick may have."""
 
 LONG_CUT_ROUNDS = 80
 """How much longer the safety phase lasts where a link is cut for most of it: longer than a merger's log."""
+
+DEPOSED_ROUNDS = 30
+"""From one killing of a merger to the next while everything is owed: another has taken its place by then."""
 
 
 # --- phases ---
@@ -113,14 +125,16 @@ def _phased(
     has_long_cut = more.random() < 0.2
     if has_long_cut:
         safety += LONG_CUT_ROUNDS * ROUND_NS
-    settle = (50 if shape in ("wild", "corrupted") else 30) * ROUND_NS
+    settle = (50 if shape in ("wild", "corrupted", "deposed") else 30) * ROUND_NS
     live_from = safety + settle
-    live_until = live_from + 10 * ROUND_NS
+    live_until = live_from + (2 * DEPOSED_ROUNDS if shape == "deposed" else 10) * ROUND_NS
     deadline = deadline_ns(values)
     rest = live_until + deadline + 5 * ROUND_NS
     faults = [fault for fault in draw_faults(nodes, safety, rng) if fault.kind != "clock_jump"]
     if shape == "wild":
         faults += _jumps(nodes, safety, rng)
+    if shape == "deposed":
+        faults += _depositions(safety, live_from, more)
     if has_long_cut:
         faults += _long_cuts(nodes, safety, more)
     everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
@@ -132,7 +146,7 @@ def _phased(
     if shape == "corrupted":
         times = sorted(rng.randrange(safety) for _ in range(rng.randint(1, 6)))
         acts += [
-            Act(at_ns=at, node=rng.randrange(nodes), name=CORRUPT_STATE, argument=rng.randrange(8)) for at in times
+            Act(at_ns=at, node=rng.randrange(nodes), name=CORRUPT_STATE, argument=rng.randrange(KINDS)) for at in times
         ]  # fmt: skip
     ids = draw_process_ids(max(everyone) + 1, more, MERGED_PEER_ID_MAX) if more.random() < 0.5 else []
     return Scenario(
@@ -158,6 +172,18 @@ def _jumps(nodes: int, end: int, rng: Random) -> list[Fault]:
         ]
         if rng.random() < 0.5:
             faults.append(Fault(kind="crash", at_ns=at + MS, until_ns=at + 2 * MS, nodes=some[:1]))
+    return faults
+
+
+def _depositions(safety: int, live_from: int, rng: Random) -> list[Fault]:
+    """Return crashes of those who merge: all at once before the run heals, for good or for a while, and after that one
+    at a time, for good, so that in the end nobody merges who did in the beginning."""
+    at = rng.randrange(safety)
+    until = rng.choice((0, min(safety, at + rng.randint(1, 20) * ROUND_NS)))
+    faults = [Fault(kind="crash", at_ns=at, until_ns=until, mergers=rng.choice((1, 3, 3)))]
+    for turn in range(2):
+        kill_at = live_from + turn * DEPOSED_ROUNDS * ROUND_NS + rng.randrange(5 * ROUND_NS)
+        faults.append(Fault(kind="crash", at_ns=kill_at, mergers=1, lasting=True))
     return faults
 
 

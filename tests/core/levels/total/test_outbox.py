@@ -38,17 +38,17 @@ def test_the_next_timer_is_that_of_the_first_publication_that_somebody_has_not_a
     for number, now in ((1, 100), (2, 103), (3, 106)):
         send(box, publication(number), now)
     assert box.wake_at() == 110
-    box.acknowledged(0, ids_of([publication(1)]), 104)
+    box.acknowledged(0, ids_of([publication(1)]), 104, Ready())
     assert box.wake_at() == 110, "one of two mergers has it"
-    box.acknowledged(1, ids_of([publication(1), publication(2)]), 105)
-    box.acknowledged(0, ids_of([publication(3)]), 106)
+    box.acknowledged(1, ids_of([publication(1), publication(2)]), 105, Ready())
+    box.acknowledged(0, ids_of([publication(3)]), 106, Ready())
     assert box.wake_at() == 113
     ready = Ready()
     box.tick(0, 113, FAR, ready)
     assert [each.to for each in ready.send] == [(0,)], "to whoever has not acknowledged it"
     assert box.wake_at() == 116
-    box.acknowledged(0, ids_of([publication(2)]), 117)
-    box.acknowledged(1, ids_of([publication(3)]), 117)
+    box.acknowledged(0, ids_of([publication(2)]), 117, Ready())
+    box.acknowledged(1, ids_of([publication(3)]), 117, Ready())
     assert box.wake_at() == NEVER
     assert box.bytes == len(box) == 0
 
@@ -104,6 +104,6 @@ def test_timers_of_what_was_acknowledged_do_not_pile_up() -> None:
     send(box, publication(1), 0, to=(1,))
     for number in range(2, 2000):
         send(box, publication(number), 1, to=(0,))
-        box.acknowledged(0, ids_of([publication(number)]), 1)
+        box.acknowledged(0, ids_of([publication(number)]), 1, Ready())
         assert box.wake_at() == RESEND_NS, "that of the first"
         assert len(box._timers) <= 2 * len(box) + SPARE_TIMERS + 2

@@ -11,10 +11,10 @@ Source: docs/papers/merge.md: merge 5, 6 and 11.
 
 from collections import deque
 
-from whence.core.clocks.stamp import REST_BITS, last_key_of, low_key
+from whence.core.clocks.stamp import REST_BITS, MergeKey, last_key_of, low_key
 from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.gaps import GapDetector, report
-from whence.core.levels.total.items import Bye, LateBundle, Opened, Stream
+from whence.core.levels.total.items import Bye, Closed, LateBundle, Opened, Stream
 from whence.core.levels.total.metrics import MemberMetrics
 from whence.core.levels.total.outbox import Outbox
 from whence.core.levels.total.settings import ALL_TOPICS
@@ -34,6 +34,8 @@ class StreamState:
         self.gaps = gaps
         self.late: deque[int] = deque(maxlen=LATE_REMEMBERED)
         """k_lo of the most recent late bundles."""
+        self.last: MergeKey | None = None
+        """The last key delivered, whoever merged it; None: nothing yet."""
 
 
 class Follower:
@@ -63,8 +65,11 @@ class Follower:
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bool:
         """Take what a merger sends; return whether the stream just began."""
         if isinstance(item, Stream):
-            for bundle in self.subscription.take(sender, item, now, ready):
-                self._deliver(bundle, ready)
+            for each in self.subscription.take(sender, item, now, ready):
+                if isinstance(each, Closed):
+                    self._close(each, ready)
+                else:
+                    self._deliver(each, ready)
         elif isinstance(item, Opened):
             return self.subscription.opened(sender, item, now, ready)
         elif isinstance(item, LateBundle):
@@ -88,7 +93,7 @@ class Follower:
         elif subscription.last is not None and key <= subscription.last:
             self._metrics.drop("duplicate", bundle, ready)
         else:
-            subscription.last = key
+            subscription.last = self._state.last = key
             stamps.observe(rt, stamp)
             if subscription.topics == ALL_TOPICS:
                 gap = self._state.gaps.before(bundle)
@@ -99,6 +104,24 @@ class Follower:
             if self._outbox.expected:
                 self._outbox.stream_passed(key, ready)
             ready.deliver.append(Delivery(bundle, 0, Mark(((key[0] >> REST_BITS) + self._origin, *key))))
+
+    def _close(self, closed: Closed, ready: Ready) -> None:
+        """Report what was left out at the end of a publisher's events: nothing up to here will come any more."""
+        stamps, rt, subscription = self._clock.stamps, self._clock.rt, self.subscription
+        try:
+            stamp = stamps.read(closed.stamp, rt)
+            key = (*stamps.packed(stamp), 0)
+        except (ValueError, LimitError):
+            return
+        if stamps.physical(stamp) > rt + self._ahead_max or subscription.last is None:
+            return
+        subscription.last = self._state.last = max(subscription.last, key)
+        if subscription.topics == ALL_TOPICS:
+            gap = self._state.gaps.closed(closed.pid, closed.incarnation, closed.following)
+            if gap is not None:
+                report(gap, None, self._metrics, ready)
+        if self._outbox.expected:
+            self._outbox.stream_passed(key, ready)
 
     def _deliver_late(self, item: LateBundle, ready: Ready) -> None:
         """Deliver a late bundle beside the stream, unless it is a copy."""

@@ -1,8 +1,10 @@
-"""What a stream left out: numbers of a publisher that were skipped, reported as a gap before the event that skips them.
+"""What a stream left out: numbers of a publisher that were skipped, reported as a gap before the event that skips them,
+or soon after the publisher's last event.
 
 Law: a publisher numbers its events without a gap, and its keys grow with the numbers. So a stream in key order has each
 publisher's numbers in order, and a number that is missing when a later one comes will never come. Whether it was lost
 on its way to a merger, late, rejected, or no longer in a log: every reader of the stream learns what is not in it.
+A publisher that pauses says with which number it continues; what has not come by then will never come either.
 A founder expects every incarnation of every publisher from number 1. A newcomer expects one from the first number it
 sees, unless it saw an earlier incarnation of the same peer.
 Source: docs/papers/merge.md: merge 11.
@@ -36,23 +38,32 @@ class GapDetector:
         process = (pid, incarnation)
         expected = self._next.get(process)
         if expected is None:
-            expected = self._first_of(bundle)
+            expected = self._first_of(pid, incarnation, first)
         following = first + (len(bundle.sizes) >> 2)
         self._next[process] = max(expected, following)
         return Span(pid, incarnation, expected, first - 1) if first > expected else None
 
-    def _first_of(self, bundle: Bundle) -> int:
-        known = self._incarnations.get(bundle.pid)
-        self._incarnations[bundle.pid] = max(known or 0, bundle.incarnation)
+    def closed(self, pid: int, incarnation: int, following: int) -> Span | None:
+        """Learn that a process continues with a number; return what the stream left out before that."""
+        process = (pid, incarnation)
+        expected = self._next.get(process)
+        if expected is None:
+            expected = self._first_of(pid, incarnation, following)
+        self._next[process] = max(expected, following)
+        return Span(pid, incarnation, expected, following - 1) if following > expected else None
+
+    def _first_of(self, pid: int, incarnation: int, first: int) -> int:
+        known = self._incarnations.get(pid)
+        self._incarnations[pid] = max(known or 0, incarnation)
         if len(self._next) >= PUBLISHERS_MAX:
             del self._next[next(iter(self._next))]
-        if self.from_the_start or (known is not None and known < bundle.incarnation):
+        if self.from_the_start or (known is not None and known < incarnation):
             return 1
-        return bundle.first
+        return first
 
 
-def report(gap: Span, bundle: Bundle, metrics: MemberMetrics, ready: Ready) -> None:
-    """Report to the application which events of the publisher the stream left out before a bundle."""
+def report(gap: Span, bundle: Bundle | None, metrics: MemberMetrics, ready: Ready) -> None:
+    """Report to the application which events of a publisher the stream left out, before a bundle or a pause of it."""
     metrics.counts["skipped"] += gap.last - gap.first + 1
     least = gap.last - GAP_EVENTS_MAX + 1
     if gap.first < least:

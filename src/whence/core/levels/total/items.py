@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from struct import Struct as Layout
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from whence import limits
 from whence.core.clocks.stamp import MergeKey
+from whence.core.levels.total.candidates import CANDIDATES_MAX
+from whence.core.levels.total.role_table import DEPUTIES_MAX
 from whence.core.ready import BundleItem, Item
-from whence.types import Bundle, PeerId, Seq, are_valid
+from whence.types import Bundle, Incarnation, PeerId, Seq, are_valid
 
 STREAM_BUNDLES_MAX = 32
 """Bundles in one piece of a stream: half of what a packet may carry."""
@@ -19,9 +21,6 @@ STREAM_BYTES_MAX = 1 << 20
 
 ACKED_MAX = 64
 """Publications in one acknowledgement."""
-
-VERSION_MAX = 2**31 - 1
-"""Role tables of one group: a change every second for 68 years. Full: the roles do not change any more."""
 
 KEY_BYTES = 24
 _KEY = Layout(">QQQ")
@@ -77,6 +76,8 @@ class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
     """These publications have arrived and need not be sent again."""
 
     ids: Annotated[bytes, Meta(max_length=ACKED_MAX * PUBLICATION_ID.size)]
+    late: bool = False
+    """They came after their place: they are not in my stream."""
 
     def is_valid(self) -> bool:
         """Tell whether every id is whole."""
@@ -94,6 +95,10 @@ class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
     """0 to open the session; else one more than the position the follower has reached."""
     missing_until: Position
     """What lies between the follower's position and this one has not arrived: send it again. 0: nothing is missing."""
+    sent_at: Position = 0
+    """The follower's clock."""
+    steady_ns: Position = 0
+    """How long it has heard its stream without interruption."""
 
     def is_valid(self) -> bool:
         """Tell whether the key is whole."""
@@ -115,6 +120,15 @@ class Opened(Item, frozen=True, array_like=True, tag=24, gc=False):
         return len(self.last) == KEY_BYTES
 
 
+class Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A process publishes from this number on after this stamp: what my stream has not had of it before never comes."""
+
+    pid: PeerId
+    incarnation: Incarnation
+    following: Seq
+    stamp: Stamp
+
+
 class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
     """What I released from one position to another, without the topics you did not ask for; empty: I am still here."""
 
@@ -122,10 +136,12 @@ class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
     start: Position
     end: Position
     bundles: Annotated[list[Bundle], Meta(max_length=STREAM_BUNDLES_MAX)]
+    closed: Annotated[tuple[Closed, ...], Meta(max_length=STREAM_BUNDLES_MAX)] = ()
+    """Where publishers paused; each takes a position too."""
 
     def is_valid(self) -> bool:
         """Tell whether the positions and the bundles agree."""
-        return len(self.bundles) <= self.end - self.start and are_valid(self.bundles)
+        return len(self.bundles) + len(self.closed) <= self.end - self.start and are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles."""
@@ -155,16 +171,22 @@ class Bye(Item, frozen=True, array_like=True, tag=28, gc=False):
 
 
 class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
-    """These merge and relay, as far as I know; version 0: I do not know, send me your table."""
+    """These merge and relay, as far as I know; term 0: I do not know, send me your table."""
 
-    version: Annotated[int, Meta(ge=0, le=VERSION_MAX)]
+    term: Position
     mergers: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
     relays: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
+    deputies: Annotated[tuple[PeerId, ...], Meta(max_length=DEPUTIES_MAX)] = ()
+    """Those that take over if all mergers are silent, in this order."""
+    candidates: Annotated[tuple[tuple[PeerId, Position], ...], Meta(max_length=CANDIDATES_MAX)] = ()
+    """From one merger to another: the best that follow it, and for how many ns each has heard it steadily."""
+    alone: bool = False
+    """I hear no merger: if you hear none either, one of us should take over."""
 
     def is_valid(self) -> bool:
         """Tell whether a known table has mergers, and nobody has two roles."""
-        pids = [*self.mergers, *self.relays]
-        return bool(self.version) == bool(self.mergers) and len(set(pids)) == len(pids)
+        pids = [*self.mergers, *self.relays, *self.deputies]
+        return bool(self.term) == bool(self.mergers) and len(set(pids)) == len(pids)
 
 
 def ids_of(bundles: Sequence[Bundle]) -> bytes:

@@ -46,9 +46,9 @@ class TotalMember:
         )
         self.publisher = self.publisher_type(me, settings, self.clock, self.outbox, self._metrics)
         self.roles = self.roles_type(me, settings, self.clock, self.publisher, self._metrics)
-        self._beats = settings.merge.release == "frontier"
-        """Publishers report their progress."""
         self._leave_by = 0
+        self._hands_over = False
+        """A merger that leaves waits for another to warm up."""
         self._unsaid: list[Note] = []
         """Notes of an input that was then refused; the next Ready carries them."""
 
@@ -68,8 +68,9 @@ class TotalMember:
         """Ask who merges, then a merger for its stream from now on; a merger starts one, without the past."""
         ready = self.guard(now)
         self._step(Lifecycle.JOINING)
+        self.roles.exchange.began_with(contacts)
         self.roles.exchange.ask(contacts, now, ready)
-        if self.roles.exchange.table.version and self.roles.take_part(now, ready):
+        if self.roles.exchange.table.term and self.roles.take_part(now, ready):
             self._step(Lifecycle.MEMBER)
         return self._end(now, ready)
 
@@ -84,17 +85,17 @@ class TotalMember:
         return self.roles.checkpoint()
 
     def leave(self, now: Instant) -> Ready:
-        """Begin to leave: finish sending what is pending, and direct followers to another merger."""
+        """Begin to leave: finish sending what is pending; a merger first lets another member warm up in its place."""
         ready = self.guard(now)
         if self.lifecycle is Lifecycle.JOINING:
             self._step(Lifecycle.LEFT)
             ready.notes.append(Note("leave"))
             return ready
         self._step(Lifecycle.LEAVING)
-        self._leave_by = self.clock.rt + self._settings.timing.delta + self._settings.timing.epsilon
-        server = None if self.roles.merger is None else self.roles.merger.server
-        if server is not None and server.followers():
-            ready.send.append(Send(server.followers(), Bye()))
+        self._hands_over = self.roles.hand_over(now, ready)
+        self.publisher.pause(now)
+        timing = self._settings.timing
+        self._leave_by = self.clock.rt + (self.roles.warm_ticks if self._hands_over else timing.delta + timing.epsilon)
         return self._end(now, ready)
 
     # --- publishing ---
@@ -145,7 +146,7 @@ class TotalMember:
         elif isinstance(item, Batch):
             roles.take_publication(sender, item.bundle, item.topic, now, ready)
         elif isinstance(item, Ack):
-            self.outbox.acknowledged(sender.pid, item.ids, now)
+            self.outbox.acknowledged(sender.pid, item.ids, now, ready, late=item.late)
         elif isinstance(item, Mergers):
             table = roles.exchange.hear(sender, item, now, ready)
             if table is not None and roles.adopt(table, now, ready, joining=self.lifecycle is Lifecycle.JOINING):
@@ -154,6 +155,8 @@ class TotalMember:
             roles.merger.receive(server, sender, item, now, ready, admits=self.lifecycle is Lifecycle.MEMBER)
         elif isinstance(item, Follow):
             roles.exchange.tell(sender, ready)  # it does not know that another merges
+            if roles.merger is not None:
+                ready.send.append(Send((sender.pid,), Bye(), sender.incarnation))  # it warms up: look for another
         elif roles.follower is not None:
             began = roles.follower.receive(sender, item, now, ready)
             if began and self.lifecycle is Lifecycle.JOINING:
@@ -180,12 +183,13 @@ class TotalMember:
         table = roles.tick(now, ready, may_mend=self.lifecycle is Lifecycle.MEMBER)
         if table is not None and roles.adopt(table, now, ready, joining=self.lifecycle is Lifecycle.JOINING):
             self._step(Lifecycle.MEMBER)
-        if self._beats:
-            alive = self.publisher.alive(now, may_publish=self.lifecycle is Lifecycle.MEMBER)
-            if alive is not None:
-                roles.tell_alive(alive, ready)
-        if self.lifecycle is Lifecycle.LEAVING and (not len(self.outbox) or self.clock.rt >= self._leave_by):
+        alive = self.publisher.alive(now, is_publisher=self.lifecycle is not Lifecycle.JOINING)
+        if alive is not None:
+            roles.tell_alive(alive, ready)
+        sent = not len(self.outbox) and not self._hands_over
+        if self.lifecycle is Lifecycle.LEAVING and (sent or self.clock.rt >= self._leave_by):
             self._step(Lifecycle.LEFT)
+            roles.depart(ready)
             self.outbox.tell_all(ready)
             ready.notes.append(Note("leave"))
             return ready
@@ -229,6 +233,7 @@ class TotalMember:
         self._unsaid = []
         roles = self.roles
         self.clock.guard(now, ready)
+        roles.guard(now, ready, is_member=self.lifecycle is Lifecycle.MEMBER)
         if roles.merger is not None:
             found = roles.merger.buffer.guard(self.clock.rt)
             if found is not None:
@@ -248,9 +253,7 @@ class TotalMember:
                 merger.release(merger.server, now, ready)
             else:
                 roles.warm_up(merger, ready)
-        wake_at = min(self.outbox.wake_at(), roles.wake_at())
-        if self._beats:
-            wake_at = min(wake_at, self.publisher.alive_at)
+        wake_at = min(self.outbox.wake_at(), roles.wake_at(), self.publisher.wake_at())
         if self.lifecycle is Lifecycle.LEAVING:
             wake_at = min(wake_at, self._leave_by * self._settings.merge.tick_ns)
         ready.wake_at = wake_at if wake_at < NEVER else None
@@ -276,6 +279,10 @@ class TotalMember:
         """Return None: members need to know nobody but the mergers."""
         return None
 
+    def _proposed(self) -> list[Metric]:
+        timing = self._settings.timing
+        return self._metrics.proposed(timing.delta, timing.epsilon, self._settings.merge.tick_ns)
+
     def gauges(self) -> list[Gauge]:
         """Return how full every buffer is."""
         merger = self.roles.merger
@@ -290,6 +297,6 @@ class TotalMember:
             Metric("stalled", int(clock.stalled)),
             Metric("clock_lead_ticks", clock.ticks.lead),
             Metric("unacknowledged_total", self.outbox.given_up),
-            *([] if merger is None else merger.metrics()),
+            *([] if merger is None else [*merger.metrics(), *self._proposed()]),
             *([] if follower is None else [Metric("switches_total", follower.subscription.switches)]),
         ]

@@ -17,7 +17,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Final, Literal, TypeAlias
 
-from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, MergeKey, Timing, key_below, last_key_of, tick_of
+from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, MergeKey, Timing, key_below, last_key_of, low_key, tick_of
 from whence.core.levels.total.frontier import Frontier
 from whence.core.ready import Gauge
 from whence.limits import MergeLimits
@@ -104,6 +104,10 @@ class MergeBuffer:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def has(self, bundle: Bundle) -> bool:
+        """Tell whether a bundle is pending here, or was released or late not long ago."""
+        return low_key(bundle.pid, bundle.incarnation, bundle.first) in self._seen
+
     # --- arrival ---
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
@@ -152,6 +156,10 @@ class MergeBuffer:
             self._forget(rt)
         return out
 
+    def is_due(self, rt: int, key: MergeKey) -> bool:
+        """Tell whether everything up to a key has been released, because its time has come."""
+        return key[0] < key_below(rt - self._wait_ticks + 1, self._origin)
+
     def discard_through(self, key: MergeKey) -> None:
         """Forget what is pending up to a key: it was delivered in another merger's stream."""
         heap, limits = self._heap, self._limits
@@ -169,8 +177,11 @@ class MergeBuffer:
 
     def next_tick(self) -> int | None:
         """Return the tick at which something becomes due."""
-        heap = self._heap
-        return (heap[0][0] >> REST_BITS) + self._origin + self._wait_ticks if heap else None
+        return self.due_tick(self._heap[0][:3]) if self._heap else None
+
+    def due_tick(self, key: MergeKey) -> int:
+        """Return the tick at which what has a key is released."""
+        return (key[0] >> REST_BITS) + self._origin + self._wait_ticks
 
     def lag_of(self, rt: int, entry: Entry) -> int:
         """Return the number of ticks since a bundle became due."""

@@ -2,7 +2,8 @@
 
 Law: what is released is first written to the journal (its last key), then delivered here and sent to followers; each
 stream has increasing keys. A late bundle is delivered beside the stream, here and at followers, or only counted
-(setting `late`). What the stream left out is reported as a gap. The order, and when it is safe: merge_buffer.py.
+(setting `late`). What the stream left out is reported as a gap: before the publisher's next event, or where it paused.
+The order, and when it is safe: merge_buffer.py.
 A merger without a server warms up: it only collects, until all publishers have sent to it for δ (roles.py).
 Cost per bundle: an acknowledgement, and what the buffer and the streams cost.
 Source: docs/papers/merge.md: merge 5, 6 and 11.
@@ -10,9 +11,10 @@ Source: docs/papers/merge.md: merge 5, 6 and 11.
 
 from whence.core.clocks.stamp import REST_BITS, MergeKey, last_key_of
 from whence.core.levels.total.clock import GuardedClock
-from whence.core.levels.total.gaps import GapDetector, report
+from whence.core.levels.total.follower import StreamState
+from whence.core.levels.total.gaps import PUBLISHERS_MAX, report
 from whence.core.levels.total.items import Alive, Bye, Follow, LateBundle, journal_entry
-from whence.core.levels.total.merge_buffer import ARRIVED, BUNDLE, Fate, MergeBuffer
+from whence.core.levels.total.merge_buffer import ARRIVED, BUNDLE, Entry, Fate, MergeBuffer, entry_of
 from whence.core.levels.total.metrics import MemberMetrics
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.levels.total.stream_server import StreamServer
@@ -25,7 +27,7 @@ class Merger:
     """A buffer in key order, and the server that streams what leaves it."""
 
     def __init__(
-        self, buffer: MergeBuffer, settings: TotalSettings, clock: GuardedClock, gaps: GapDetector,
+        self, buffer: MergeBuffer, settings: TotalSettings, clock: GuardedClock, stream: StreamState,
         metrics: MemberMetrics,
     ) -> None:  # fmt: skip
         self.buffer = buffer
@@ -34,12 +36,16 @@ class Merger:
         self.warm_at = 0
         """The tick from which it serves: by then all publishers have known it for δ."""
         self._clock = clock
-        self._gaps = gaps
+        self._stream = stream
         self._metrics = metrics
         self._merge = settings.merge
         self._origin = settings.timing.origin
         self._delta = settings.timing.delta
         self._wait_max = settings.timing.delta + settings.timing.epsilon
+        self._pauses: dict[Process, tuple[MergeKey, Alive]] = {}
+        """Publishers that said with which number they continue, and where."""
+        self._paused_at: dict[Process, int] = {}
+        """The number that each last continued with: a pause is told once."""
         self._on_time_ticks = settings.timing.delta + settings.timing.lead_max
 
     def repaired(self, what: str, ready: Ready) -> None:
@@ -49,19 +55,20 @@ class Merger:
 
     # --- publications ---
 
-    def arrive(self, key: MergeKey, bundle: Bundle, topic: int, published: int, now: Instant, ready: Ready) -> None:
-        """Take a publication; `published` is its publisher's clock when it was made."""
+    def arrive(self, key: MergeKey, bundle: Bundle, topic: int, published: int, now: Instant, ready: Ready) -> Fate:
+        """Take a publication and return what becomes of it; `published` is its publisher's clock when it was made."""
         rt = self._clock.rt
         fate = self.buffer.arrive(rt, (*key, now, topic, len(bundle.body), bundle))
         if rt - published > self._on_time_ticks:
             self._metrics.counts["g2_violation"] += 1
         if fate is Fate.BUFFERED:
-            return
+            return fate
         # While it warms up it serves nobody: the other mergers report what is late.
         if fate is Fate.LATE and self._merge.late == "side" and self.server is not None:
             self._late(self.server, bundle, max(0, rt - published - self._delta), ready)
         else:
             self._metrics.drop(fate.value, bundle, ready)
+        return fate
 
     def _late(self, server: StreamServer, bundle: Bundle, late_ticks: int, ready: Ready) -> None:
         """Deliver a bundle beside the stream, here and at followers."""
@@ -82,6 +89,10 @@ class Merger:
             return
         if stamps.wrong(stamp, rt) is None:
             stamps.observe(rt, stamp)
+            if self._paused_at.get(publisher, 0) < item.following:
+                self._pauses[publisher] = ((k_hi, k_mid, 0), item)
+                if len(self._pauses) > PUBLISHERS_MAX:
+                    del self._pauses[next(iter(self._pauses))]
             if self.buffer.frontier is not None:
                 self.buffer.frontier.heard(rt, publisher, (k_hi, k_mid, 0), item.following, item.following)
 
@@ -92,9 +103,39 @@ class Merger:
         buffer, clock = self.buffer, self._clock
         rt = clock.rt
         released = buffer.release(rt)
-        if not released:
-            return
-        gaps, origin, tick_ns = self._gaps, self._origin, self._merge.tick_ns
+        if self._pauses:
+            self._close(server, rt, now, released, ready)
+        elif released:
+            self._hand_out(server, rt, now, released, ready)
+
+    def _close(self, server: StreamServer, rt: int, now: Instant, released: list[Entry], ready: Ready) -> None:
+        """Hand out what was released, and then close what publishers had published before they paused."""
+        buffer, paused = self.buffer, []
+        if released:
+            self._hand_out(server, rt, now, released, ready)
+        for publisher, (key, item) in list(self._pauses.items()):
+            if not buffer.is_due(rt, key):
+                continue
+            del self._pauses[publisher]
+            self._paused_at[publisher] = item.following
+            if len(self._paused_at) > PUBLISHERS_MAX:
+                del self._paused_at[next(iter(self._paused_at))]
+            buffer.last = self._stream.last = max(buffer.last, key)
+            gap = self._stream.gaps.closed(publisher.pid, publisher.incarnation, item.following)
+            if gap is not None:
+                report(gap, None, self._metrics, ready)
+            mark = Bundle(publisher.pid, publisher.incarnation, item.following, b"", b"", item.stamp)
+            paused.append(entry_of(buffer.last, now, 0, mark))
+        if paused:
+            if self._merge.journal:
+                ready.persist.append(journal_entry(buffer.last, buffer.position))
+            server.log.append(paused, rt)
+            server.pump(ready)
+
+    def _hand_out(self, server: StreamServer, rt: int, now: Instant, released: list[Entry], ready: Ready) -> None:
+        buffer, clock = self.buffer, self._clock
+        gaps, origin, tick_ns = self._stream.gaps, self._origin, self._merge.tick_ns
+        self._stream.last = buffer.last
         if self._merge.journal:
             ready.persist.append(journal_entry(buffer.last, buffer.position))
         waits = []
@@ -111,6 +152,14 @@ class Merger:
         self._metrics.released(waits, buffer.lag_of(rt, released[0]), buffer.lag_of(rt, released[-1]))
         server.log.append(released, rt)
         server.pump(ready)
+
+    def next_tick(self) -> int | None:
+        """Return the tick at which something becomes due; None if nothing is pending."""
+        due = self.buffer.next_tick()
+        if not self._pauses:
+            return due
+        pause = min([self.buffer.due_tick(key) for key, _ in self._pauses.values()])
+        return pause if due is None else min(due, pause)
 
     # --- followers ---
 

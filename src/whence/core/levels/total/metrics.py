@@ -6,6 +6,7 @@ Source: docs/papers/merge.md: merge 11.
 
 from collections import Counter, deque
 
+from whence.core.levels.total.delays import LATE_ONE_IN, DelayHistogram
 from whence.core.ready import Metric, Note, Ready
 from whence.types import Bundle
 
@@ -26,6 +27,8 @@ class MemberMetrics:
         """Late, duplicate, rejected, reset and so on."""
         self.k_max = 0
         """The longest chain of events in one tick that any stamp counted."""
+        self.arrivals = DelayHistogram()
+        """The delays from which a δ is proposed."""
         self._delays = [0] * (len(DELAYS_UP_TO) + 1)
         self._delay_sum = 0
         self._waits: deque[int] = deque(maxlen=RECENT)
@@ -81,6 +84,24 @@ class MemberMetrics:
         if buffered is not None:
             found += [Metric("buffer_len", buffered), Metric("stale_total", counts["stale"]), *self._timings()]
         return found
+
+    def proposed(self, delta: int, epsilon: int, tick_ns: int) -> list[Metric]:
+        """Return the δ that is set, and the one that would have left out at most one publication in `LATE_ONE_IN`."""
+        covering = self.arrivals.covering()
+        found = [
+            Metric("delta_ticks", delta),
+            Metric("delays_observed_total", self.arrivals.observed),
+            Metric("epsilon_seen_ticks", self.arrivals.epsilon_seen()),
+        ]
+        if covering is None:
+            return found
+        label, of = "late_one_in", str(LATE_ONE_IN)
+        return [
+            *found,
+            Metric("delta_proposed_ticks", covering, label, of),
+            Metric("delta_proposed_ns", covering * tick_ns, label, of),
+            Metric("buffering_proposed_ns", (covering + 2 * epsilon - 1) * tick_ns, label, of),
+        ]
 
     def _timings(self) -> list[Metric]:
         waits = sorted(self._waits)

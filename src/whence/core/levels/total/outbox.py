@@ -1,13 +1,14 @@
 """Publications on their way to the mergers: sent to each, and again until acknowledged or too late to matter.
 
 Law: a publication reaches every merger that can be reached within δ, unless all its copies are lost. After δ it is
-given up, because it would only be late. An omission is reported to its publisher: at once if the stream it follows
-passes the publication's place without it; after a while if nobody acknowledged it and there is no stream. What is lost
-is not recovered.
+given up, because it would only be late. An omission is reported to its publisher: at once if every merger says that it
+came late, or if the stream it follows passes the publication's place without it; after a while if nobody acknowledged
+it and there is no stream. What is lost is not recovered.
 Cost: one acknowledgement per publication and merger. How much may be in transit: window.py.
 Source: docs/papers/merge.md: merge 11.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -104,16 +105,20 @@ class Outbox:
         self.bytes += size
         ready.send.append(Send(targets, item))
 
-    def acknowledged(self, by: int, ids: bytes, now: Instant) -> None:
-        """Learn what has arrived at a merger."""
+    def acknowledged(self, by: int, ids: bytes, now: Instant, ready: Ready, *, late: bool = False) -> None:
+        """Learn what has arrived at a merger; `late`: after its place, so that what all mergers say that of is lost."""
         for publication in PUBLICATION_ID.iter_unpack(ids):
             pending = self._pending.get(publication)  # None: it was given up, and the acknowledgement came after δ
             if pending is not None and by in pending.targets:
                 pending.targets = tuple([target for target in pending.targets if target != by])
-                pending.unheard = None
+                if not late:
+                    pending.unheard = None
                 if not pending.targets:
                     self.window.acknowledged(pending.sent_at, now, self.bytes)
                     self._drop(publication)
+                    if pending.unheard is not None:
+                        self.expected.pop(publication, None)
+                        ready.deliver.append(Unheard(pending.unheard))
 
     def tick(self, rt: int, now: Instant, last_tick_max: int, ready: Ready) -> None:
         """Send again what is due; give up what is too late, or claims to be worth sending for longer than possible."""
@@ -158,6 +163,14 @@ class Outbox:
             del self.expected[publication]
             self._trust(publication)
             ready.deliver.append(Unheard(bundle))
+
+    def merge_here(self, has: Callable[[Bundle], bool], ready: Ready) -> None:
+        """Report what has not come in the stream and is not in the buffer of the merger that begins to serve here."""
+        for publication, (_, bundle) in list(self.expected.items()):
+            if not has(bundle):
+                self._trust(publication)
+                ready.deliver.append(Unheard(bundle))
+        self.expected.clear()
 
     def expect_nothing(self) -> None:
         """Forget what has not come in the stream: the stream is no longer followed, or not all of it."""

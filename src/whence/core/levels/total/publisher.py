@@ -9,6 +9,7 @@ Source: docs/papers/merge.md: merge 4, 8 and 11; merge E8.
 """
 
 from whence.core.clocks.stamp import REST_BITS
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.follower import Follower
 from whence.core.levels.total.items import Alive
@@ -42,6 +43,11 @@ class Publisher:
         self._worth_ticks_max = settings.timing.lead_max + settings.timing.stall_max + settings.timing.delta
         self._tick_ns = settings.merge.tick_ns
         self._beat_ns = settings.merge.beat_ns
+        self._always = settings.merge.release == "frontier"
+        """Mergers wait for every publisher's progress."""
+        self._reports = settings.merge.resends + 1
+        self._unreported = 0
+        """How often the number of the last event is still to be reported."""
         self.alive_at: Instant = 0
         """When the publisher next reports its progress."""
 
@@ -67,6 +73,9 @@ class Publisher:
         bundle = Bundle(me.pid, me.incarnation, self.published + 1, sizes, body, stamps.write(stamp))
         key = clock.key_of(stamp, bundle)
         self.published += len(sizes) >> 2
+        self._unreported = self._reports
+        if not self._always:
+            self.alive_at = now + self._beat_ns
         ready.published, ready.mark = Returned(bundle), Mark(((key[0] >> REST_BITS) + self._origin, *key))
         if merger is not None:
             merger.arrive(key, bundle, self.topic, rt, now, ready)
@@ -76,6 +85,14 @@ class Publisher:
             key=key if follower is not None and follower.subscription.topics == ALL_TOPICS else None,
         )  # fmt: skip
         return bundle
+
+    def pause(self, now: Instant) -> None:
+        """Report at once with which number this publisher would continue, because it publishes no more."""
+        self.alive_at = min(self.alive_at, now)
+
+    def wake_at(self) -> Instant:
+        """Return when progress is next reported; NEVER if it is not."""
+        return self.alive_at if self._always or self._unreported else NEVER
 
     def relay(self, bundle: Bundle, stamp: object, topic: int, now: Instant, ready: Ready) -> None:
         """Pass another process's publication on to the mergers, unchanged."""
@@ -87,12 +104,14 @@ class Publisher:
         rt = self._clock.rt
         self.outbox.tick(rt, now, rt + self._worth_ticks_max, ready)
 
-    def alive(self, now: Instant, *, may_publish: bool) -> Alive | None:
-        """Return this publisher's progress, once a beat, for mergers that release by the frontier."""
-        if now < self.alive_at <= now + self._beat_ns:
+    def alive(self, now: Instant, *, is_publisher: bool) -> Alive | None:
+        """Return this publisher's progress, if it is due: on every beat for mergers that release by the frontier, else
+        a few times after its last event, so that its followers learn what was left out at the end."""
+        if not (self._always or self._unreported) or now < self.alive_at <= now + self._beat_ns:
             return None
         self.alive_at = now + self._beat_ns
         stamps, rt = self._clock.stamps, self._clock.rt
-        if not may_publish or self._clock.stalled or stamps.wait(rt):
+        if not is_publisher or self._clock.stalled or stamps.wait(rt):
             return None
+        self._unreported = max(0, self._unreported - 1)
         return Alive(stamps.write(stamps.local(rt)), self.published + 1)

@@ -1,6 +1,7 @@
 """What a merger released, retained for followers that join or fall behind.
 
-Law: nothing above the log's floor that this merger released is missing from it, and its keys increase. A position
+Law: nothing above the log's floor that this merger released is missing from it, and its keys never decrease. A bundle
+without events says that its publisher paused there; it is released in no other sense. A position
 numbers what this incarnation of this merger released and means nothing at another merger. A key means the same
 everywhere.
 Bounded by bundles, bytes and time; what is cut off raises the floor.
@@ -10,7 +11,7 @@ Source: docs/papers/merge.md: merge 5.
 from bisect import bisect_right
 
 from whence.core.clocks.stamp import FIRST_KEY, MergeKey
-from whence.core.levels.total.items import STREAM_BUNDLES_MAX, STREAM_BYTES_MAX
+from whence.core.levels.total.items import STREAM_BUNDLES_MAX, STREAM_BYTES_MAX, Closed
 from whence.core.levels.total.merge_buffer import BUNDLE, SIZE, TOPIC, Entry, key_of
 from whence.core.ready import Gauge
 from whence.types import Bundle
@@ -68,20 +69,28 @@ class ReleaseLog:
         """Return the position of the first entry with a larger key."""
         return self.start + bisect_right(self._entries, key, key=key_of)
 
-    def piece(self, position: int, end: int, topics: int) -> tuple[int, list[Bundle]]:
-        """Return the next bundles of these topics between two positions, and the position after them."""
+    def piece(self, position: int, end: int, topics: int) -> tuple[int, list[Bundle], tuple[Closed, ...]]:
+        """Return the next bundles of these topics between two positions, and the position after them; and where
+        publishers paused meanwhile."""
         bundles: list[Bundle] = []
+        closed: list[Closed] = []
         size = 0
         at = position - self.start
         for entry in self._entries[at : end - self.start]:
             if topics >> entry[TOPIC] & 1:
                 bundle = entry[BUNDLE]
+                if not bundle.sizes:
+                    if len(closed) == STREAM_BUNDLES_MAX:
+                        break
+                    closed.append(Closed(bundle.pid, bundle.incarnation, bundle.first, bundle.stamp))
+                    at += 1
+                    continue
                 size += len(bundle.body) + len(bundle.sizes) + len(bundle.stamp)
                 if bundles and (len(bundles) == STREAM_BUNDLES_MAX or size > STREAM_BYTES_MAX):
                     break
                 bundles.append(bundle)
             at += 1
-        return self.start + at, bundles
+        return self.start + at, bundles, tuple(closed)
 
     def gauges(self) -> list[Gauge]:
         """Return how much is retained."""

@@ -2,7 +2,8 @@
 
 Law: a follower that becomes a merger warms up: it goes on following until publishers have sent to it for δ. Otherwise
 it would leave out what was in transit to the other mergers. A merger that is replaced continues as a follower after its
-last key. A newcomer that merges starts a stream without the past, and notes that.
+last key. One that leaves first lets another warm up. A newcomer that merges starts a stream without the past, and notes
+that. The role always agrees with the table: the guard sees to it before every input.
 Who merges, and how members come to agree on it: role_table.py and role_exchange.py.
 Source: docs/papers/merge.md: merge 8 and merge 11.
 """
@@ -15,7 +16,7 @@ from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.follower import Follower, StreamState
 from whence.core.levels.total.gaps import GapDetector
 from whence.core.levels.total.items import PUBLICATION_ID, Ack, Alive, Bye, journal_entry, read_journal
-from whence.core.levels.total.merge_buffer import MergeBuffer
+from whence.core.levels.total.merge_buffer import Fate, MergeBuffer
 from whence.core.levels.total.merger import Merger
 from whence.core.levels.total.metrics import MemberMetrics
 from whence.core.levels.total.publisher import Publisher
@@ -38,11 +39,12 @@ class Roles:
     buffer_type: type[MergeBuffer] = MergeBuffer
     subscription_type: type[Subscription] = Subscription
     gaps_type: type[GapDetector] = GapDetector
+    exchange_type: type[RoleExchange] = RoleExchange
 
     def __init__(
         self, me: Process, settings: TotalSettings, clock: GuardedClock, publisher: Publisher, metrics: MemberMetrics
     ) -> None:
-        self.exchange = RoleExchange(me, settings)
+        self.exchange = self.exchange_type(me, settings, clock)
         self.merger: Merger | None = None
         self.follower: Follower | None = None
         self._stream = StreamState(self.gaps_type())
@@ -61,6 +63,7 @@ class Roles:
     def found(self, founders: Sequence[int], now: Instant, ready: Ready) -> None:
         """Begin as one of the first members: with the stream's first key."""
         self._stream.gaps.from_the_start = True
+        self.exchange.began_with(founders)
         self._keep(self._settings.first_roles(founders), now, ready)
         if self.exchange.merges:
             self._serve()
@@ -90,7 +93,7 @@ class Roles:
 
     def checkpoint(self) -> list[bytes]:
         """Return what a later incarnation needs of all that was persisted: who merges, and a merger's last key."""
-        if not self._settings.merge.journal or not self.exchange.table.version:
+        if not self._settings.merge.journal or not self.exchange.table.term:
             return []
         records = [to_record(self.exchange.table)]
         if self.merger is not None and self.merger.server is not None:
@@ -101,21 +104,73 @@ class Roles:
 
     def adopt(self, table: RoleTable, now: Instant, ready: Ready, *, joining: bool) -> bool:
         """Adopt a table and this member's role in it; return whether a newcomer is now a member."""
-        knew = self.exchange.table.version > 0
+        knew = self.exchange.table.term > 0
         self._keep(table, now, ready)
-        merges, joined = self.exchange.merges, False
-        if not knew or (merges and joining):
+        joined = False
+        if not knew or (self.exchange.merges and joining):
             self.follower = None
             joined = self.take_part(now, ready)
-        elif merges and self.merger is None:
-            self.merger = self._new_merger()
-            beats = WARM_BEATS * self._settings.merge.beat_ns // self._settings.merge.tick_ns
-            self.merger.warm_at = self._clock.rt + self._timing.delta + 2 * self._timing.epsilon + beats
-        elif not merges and self.merger is not None:
-            self._resign(self.merger, now, ready)
+        else:
+            self._align(now, ready)
         if self.follower is not None and self.exchange.others:
             self.follower.subscription.among(self.exchange.others, self.exchange.home, now, ready)
         return joined
+
+    def _align(self, now: Instant, ready: Ready) -> None:
+        """Begin or end to merge, as the table says; one that does neither begins to follow."""
+        if self.exchange.merges and self.merger is None:
+            self.merger = self._new_merger()
+            self.merger.warm_at = self._clock.rt + self.warm_ticks
+        elif not self.exchange.merges and self.merger is not None:
+            self._resign(self.merger, now, ready)
+        if self.merger is None and self.follower is None and self.exchange.others:
+            self._follow(self._stream.last, now, ready)
+
+    def guard(self, now: Instant, ready: Ready, *, is_member: bool, thoroughly: bool = False) -> None:
+        """Repair a table that is impossible, and a role that does not agree with the table."""
+        repaired = self.exchange.guard(thoroughly=thoroughly)
+        if repaired is not None:
+            self._repaired(ready)
+            self._keep(repaired, now, ready)
+        merger, exchange = self.merger, self.exchange
+        if not is_member or not exchange.table.term:
+            return
+        if exchange.merges is (merger is None) or (merger is None and self.follower is None):
+            if repaired is None:
+                self._repaired(ready)
+            self._align(now, ready)
+        if merger is not None and merger.server is None and merger.warm_at > self._clock.rt + self.warm_ticks:
+            merger.warm_at = self._clock.rt + self.warm_ticks
+        if repaired is not None and self.follower is not None and exchange.others:
+            self.follower.subscription.among(exchange.others, exchange.home, now, ready)
+
+    def _repaired(self, ready: Ready) -> None:
+        self._metrics.counts["reset_roles"] += 1
+        ready.notes.append(Note("reset", "roles"))
+
+    @property
+    def warm_ticks(self) -> int:
+        """Return how long a new merger collects before it serves: until all publishers have sent to it for δ."""
+        beats = WARM_BEATS * self._settings.merge.beat_ns // self._tick_ns
+        return self._timing.delta + 2 * self._timing.epsilon + beats
+
+    def hand_over(self, now: Instant, ready: Ready) -> bool:
+        """Let another member merge beside this one, which leaves; return whether there is one to wait for."""
+        server = None if self.merger is None else self.merger.server
+        table = None if server is None else self.exchange.joined_by_successor(server.candidates())
+        if server is None or table is None:
+            return False
+        self._keep(table, now, ready)
+        self.exchange.tell_all(server.followers(), ready)
+        return True
+
+    def depart(self, ready: Ready) -> None:
+        """As a merger that leaves, direct everybody to the others."""
+        server = None if self.merger is None else self.merger.server
+        if server is not None:
+            self.exchange.say_farewell(server.followers(), ready)
+            if server.followers():
+                ready.send.append(Send(server.followers(), Bye()))
 
     def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
         """Act by a table, in later incarnations too."""
@@ -127,7 +182,8 @@ class Roles:
     def _new_merger(self) -> Merger:
         settings = self._settings
         buffer = self.buffer_type(self._timing, settings.limits, settings.merge.release)
-        return Merger(buffer, settings, self._clock, self._stream.gaps, self._metrics)
+        buffer.last = self._stream.last or FIRST_KEY
+        return Merger(buffer, settings, self._clock, self._stream, self._metrics)
 
     def _serve(self) -> StreamServer:
         """Begin to release, and to serve followers."""
@@ -135,7 +191,7 @@ class Roles:
             self.merger = self._new_merger()
         self._publisher.outbox.expect_nothing()
         settings = self._settings
-        server = StreamServer(settings.limits, settings.merge.beat_ns, settings.patience_ns, self._next_position)
+        server = StreamServer(settings, self._next_position)
         self.merger.server = server
         return server
 
@@ -172,6 +228,7 @@ class Roles:
                 ready.send.append(Send((subscription.merger,), Bye()))
             self.follower = None
             merger.buffer.last = max(merger.buffer.last, last or FIRST_KEY)
+            self._publisher.outbox.merge_here(merger.buffer.has, ready)
             self._serve().log.floor = merger.buffer.last
 
     # --- inputs ---
@@ -194,8 +251,12 @@ class Roles:
             metrics.reject(wrong, bundle, ready)
             return
         merger = self.merger
+        late = False
         if merger is not None:
-            merger.arrive(key, bundle, topic, published, now, ready)
+            fate = merger.arrive(key, bundle, topic, published, now, ready)
+            late = fate is Fate.LATE
+            if late or fate is Fate.BUFFERED:
+                metrics.arrivals.add(rt - published)
             frontier = merger.buffer.frontier
             if frontier is not None and bundle.process == sender:
                 frontier.heard(rt, sender, key, bundle.first, bundle.last + 1)
@@ -204,7 +265,7 @@ class Roles:
         else:
             metrics.drop("not_merger", bundle, ready)
             return
-        ack = Ack(PUBLICATION_ID.pack(bundle.pid, bundle.incarnation, bundle.first))
+        ack = Ack(PUBLICATION_ID.pack(bundle.pid, bundle.incarnation, bundle.first), late)
         ready.send.append(Send((sender.pid,), ack, sender.incarnation))
 
     def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
@@ -216,13 +277,17 @@ class Roles:
 
     def tick(self, now: Instant, ready: Ready, *, may_mend: bool) -> RoleTable | None:
         """Do what is due; return a newer table if this member is the one to make it."""
-        followers = None
+        followers: tuple[int, ...] = ()
+        candidates = answered_at = None
+        self.guard(now, ready, is_member=may_mend, thoroughly=True)
         if self.merger is not None and self.merger.server is not None:
             self.merger.tick(self.merger.server, now, ready)
-            followers = self.merger.server.followers() if may_mend else None
+            followers = self.merger.server.followers()
+            candidates = self.merger.server.candidates() if may_mend else None
         if self.follower is not None:
             self.follower.subscription.tick(now, ready)
-        return self.exchange.tick(now, followers, ready)
+            answered_at = self.follower.subscription.answered_at
+        return self.exchange.tick(now, followers, candidates, answered_at, ready)
 
     def tell_alive(self, item: Alive, ready: Ready) -> None:
         """Report this member's progress as a publisher to every merger."""
@@ -240,6 +305,6 @@ class Roles:
             if server is None:
                 wake_at = min(wake_at, merger.warm_at * self._tick_ns)
             else:
-                due = merger.buffer.next_tick()
+                due = merger.next_tick()
                 wake_at = min(wake_at, server.wake_at(), NEVER if due is None else due * self._tick_ns)
         return wake_at if follower is None else min(wake_at, follower.subscription.wake_at())

@@ -9,7 +9,7 @@ from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import StampClock, Timing
 from whence.core.levels.total.merge_buffer import ReleaseRule
-from whence.core.levels.total.role_table import RoleTable
+from whence.core.levels.total.role_table import FIRST_TERM, RoleTable
 from whence.errors import SettingError
 from whence.limits import MERGE_WAIT_NS_MAX, MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
@@ -28,8 +28,9 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     """How the group merges."""
 
     mergers: int = 2
-    """Replicated mergers: the lowest of the founders, later members while there are fewer. All release the same order;
-    more of them survive more crashes. One that is silent for `patience_beats` is replaced by a member that follows."""
+    """Replicated mergers, chosen by the group. All release the same order; more of them survive more crashes. One that
+    leaves, or is silent for `patience_beats`, is replaced by the member that has heard its merger steadily for longest;
+    if all are silent, deputies take over."""
     merger_pids: str = ""
     """The mergers by name (5,6), in place of `mergers`: these and no others, present or not; never replaced."""
     relays: int = 0
@@ -111,8 +112,9 @@ class TotalSettings(Struct, frozen=True, kw_only=True):
         return self.merge.patience_beats * self.merge.beat_ns
 
     def first_roles(self, founders: Sequence[int]) -> RoleTable:
-        """Return who merges and relays in a group that begins with these members."""
+        """Return who merges and relays in a group that begins with these members: the lowest, because they have
+        measured nothing of each other yet."""
         pids = sorted(dict.fromkeys(founders))
         mergers = self.merge.named() or tuple(pids[: self.merge.mergers])
         others = [pid for pid in pids if pid not in mergers]
-        return RoleTable(1, mergers, tuple(others[: self.merge.relays]))
+        return RoleTable(FIRST_TERM, mergers, tuple(others[: self.merge.relays]))

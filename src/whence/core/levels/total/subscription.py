@@ -10,7 +10,7 @@ Source: docs/papers/merge.md: merge 5.
 from enum import Enum
 
 from whence.core.clocks.stamp import MergeKey
-from whence.core.levels.total.items import Bye, Follow, Opened, Stream, key_from_bytes, key_to_bytes
+from whence.core.levels.total.items import Bye, Closed, Follow, Opened, Stream, key_from_bytes, key_to_bytes
 from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant, Process
 
@@ -54,6 +54,8 @@ class Subscription:
         """Mergers in a row that could not continue without a gap."""
         self._silences = 0
         """Mergers in a row that did not answer in time."""
+        self._steady_since: Instant | None = None
+        """Since when nothing was missing and no merger was silent; None before the first session."""
         self._beat_ns = beat_ns
         self._overdue_ns = beat_ns
         self._patience_ns = patience_ns
@@ -80,6 +82,8 @@ class Subscription:
         """Open a session with the current merger."""
         if self.answered_at is None or self.answered_at > now:
             self.answered_at = now
+        if self._steady_since is None or self._steady_since > now:
+            self._steady_since = now
         self.stage = Stage.OPENING
         self._session += 1
         self._heard_at = self._began_at = now
@@ -118,8 +122,8 @@ class Subscription:
         self._early.clear()
         return True
 
-    def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
-        """Return the bundles of the next piece and of those that waited for it; hold back a piece that is early."""
+    def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle | Closed]:
+        """Return what is in the next piece and in those that waited for it; hold back a piece that is early."""
         if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
         if sender.incarnation != self._incarnation:
@@ -131,14 +135,14 @@ class Subscription:
         if item.start != self._position:
             self._hold_early(item, now, ready)
             return []
-        bundles = list(item.bundles)
+        taken: list[Bundle | Closed] = [*item.bundles, *item.closed]
         self._position = item.end
         while (following := self._early.pop(self._position, None)) is not None:
             self._position = following.end
-            bundles += following.bundles
+            taken += [*following.bundles, *following.closed]
         self._missing_since = now if self._early else None
         self._overdue_ns = self._beat_ns
-        return bundles
+        return taken
 
     def _hold_early(self, item: Stream, now: Instant, ready: Ready) -> None:
         """Hold back a piece that overtook others; request those once they are overdue."""
@@ -153,7 +157,7 @@ class Subscription:
     def _request_missing(self, now: Instant, ready: Ready) -> None:
         """Request what is missing once it is overdue; ever more rarely, because the link may only be slow."""
         if self._missing_since is not None and now - self._missing_since >= self._overdue_ns:
-            self._missing_since = now
+            self._missing_since = self._steady_since = now
             self._overdue_ns = min(2 * self._overdue_ns, self._patience_ns)
             self._early = {start: item for start, item in self._early.items() if start > self._position}
             if self._early:
@@ -168,6 +172,7 @@ class Subscription:
         self._request_missing(now, ready)
         if now - self._heard_at > self._patience_ns << self._silences:
             self._silences = min(self._silences + 1, DOUBLINGS_MAX)
+            self._steady_since = now
             self.switch(now, ready)
         elif now >= self._beat_at:
             if self.stage is Stage.OPENING:
@@ -182,10 +187,14 @@ class Subscription:
 
     def _ask(self, now: Instant, ready: Ready) -> None:
         self._beat_at = now + self._beat_ns
-        item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, 0)
+        item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, 0, max(0, now), self._steady_ns(now))
         ready.send.append(Send((self.merger,), item))
 
     def _report(self, now: Instant, ready: Ready, missing_until: int = 0) -> None:
         self._beat_at = now + self._beat_ns
-        item = Follow(self._session, b"", self.topics, self._position + 1, missing_until)
+        reached, steady_ns = self._position + 1, self._steady_ns(now)
+        item = Follow(self._session, b"", self.topics, reached, missing_until, max(0, now), steady_ns)
         ready.send.append(Send((self.merger,), item, self._incarnation))
+
+    def _steady_ns(self, now: Instant) -> int:
+        return 0 if self._steady_since is None else max(0, now - self._steady_since)

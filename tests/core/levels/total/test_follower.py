@@ -1,9 +1,10 @@
 """Followers: streams in order, switching between mergers, topics, late events and gaps."""
 
 import pytest
+from msgspec import structs
 
 from tests.core.levels.total.group import MS, Group
-from whence.core.levels.total.items import Offer, Stream
+from whence.core.levels.total.items import Follow, Offer, Opened, Stream
 from whence.core.ready import Ready
 from whence.core.staged import Lifecycle
 from whence.errors import StalledError
@@ -173,3 +174,21 @@ def test_whoever_cannot_be_reached_is_left() -> None:
     assert server is not None
     group.do(1, group.members[1].unreachable(3, group.now))
     assert 3 not in server.followers()
+
+
+def test_who_asks_again_because_the_answer_is_slow_is_told_again_and_not_sent_the_stream_again() -> None:
+    """Where links are slow because they are loaded, sending everything with every answer makes them slower."""
+    group = Group(4)
+    for number in range(5):
+        group.publish(2, b"%d" % number)
+        group.run(30)
+    server = group.server(0)
+    assert server is not None
+    asked = Follow(99, bytes(24), (1 << 63) - 1, 0, 0)
+    first, again, anew = Ready(), Ready(), Ready()
+    server.follow(Process(3, 1), asked, (0, 0, 0), group.now, first)
+    server.follow(Process(3, 1), asked, (0, 0, 0), group.now, again)
+    server.follow(Process(3, 1), structs.replace(asked, session=100), (0, 0, 0), group.now, anew)
+    assert [type(send.item) for send in first.send] == [Opened, Stream]
+    assert [send.item for send in again.send] == [first.send[0].item]
+    assert [type(send.item) for send in anew.send] == [Opened, Stream], "another session begins"

@@ -90,11 +90,13 @@ class Stability:
         if first > everybody and any(has < first for joined, has in taken if joined <= stream.retained[first].epoch):
             return
         mine = stream.member == self.state.me
-        for number in list(stream.retained):
-            message = stream.retained[number]
+        stable: list[int] = []
+        for number, message in stream.retained.items():
             if number > everybody and any(has < number for joined, has in taken if joined <= message.epoch):
                 break
-            del stream.retained[number]
+            stable.append(number)
+        for number in stable:  # few of what may be many
+            message = stream.retained.pop(number)
             if mine and isinstance(message, ViewMessage):
                 self.retained_bytes -= len(message.bundle.body)
                 self.settled_last = last_event(message.bundle)

@@ -78,3 +78,13 @@ def test_a_group_stands_still_if_only_one_that_is_out_knows_its_latest_view(told
     builder.restart(1)
     builder.phases()
     assert builder.outcome("liveness") is outcome
+
+
+def test_nobody_need_be_let_into_a_group_that_its_last_member_closed() -> None:
+    builder = LivingBuilder((0, 1))
+    builder.crash(1)
+    builder.change(remove=[1])
+    builder.out(0, 1, None, "left")
+    builder.restart(1)
+    builder.phases()
+    assert builder.outcome("liveness") is Outcome.UNKNOWN

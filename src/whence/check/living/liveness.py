@@ -40,7 +40,7 @@ def judge(living: Living) -> Verdict:
     strangers = _strangers(living, phases)
     for process in strangers:
         grp = next(iter(living.run.groups))
-        why = owed.standstill(grp) or owed.awaited(grp)
+        why = owed.no_way_in(grp)
         if why is not None:
             owed.doubt(why)
         else:
@@ -101,7 +101,7 @@ def _is_out(living: Living, membership: Membership) -> str | None:
 
 
 def _add(owed: Owed, membership: Membership, sentence: str) -> None:
-    why = owed.standstill(membership.grp) or owed.awaited(membership.grp)
+    why = owed.no_way_in(membership.grp)
     if why is not None:
         owed.doubt(why)
     else:

@@ -129,6 +129,12 @@ class Owed:
             return f"group {grp!r} waits for an operator: nobody has what its next view needs"
         return None
 
+    def no_way_in(self, grp: str) -> str | None:
+        """Return why nobody can get into a group, or on in it; None if it must let in who asks."""
+        if any(each.grp == grp and each.has_ended for each in self.living.staying.values()):
+            return f"group {grp!r} has ended: its last member closed it"
+        return self.standstill(grp) or self.awaited(grp)
+
     def awaited(self, grp: str) -> str | None:
         """Return whom a group with journals waits for: a member that is down returns, or an operator removes it."""
         living = self.living

@@ -1,19 +1,24 @@
 """Level total with processes of any numbers, and with mergers that go."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.net.live import take, within
 from whence.api.group import Group
 from whence.api.node import Node, join
+from whence.cli.delta import delta_sentence
+from whence.cli.top import status_page
 from whence.core.levels.total.items import Batch, Offer
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.roles import Roles
 from whence.errors import EventsLostError
+from whence.net.status import status
 
 QUICK = {"order": "timed", "beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
 
@@ -107,5 +112,41 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
             reader = asyncio.create_task(take(groups[0], 1))
             await here.publish(b"z")
             assert [delivery.payload for delivery in await reader] == [b"z"]
+
+    within(main())
+
+
+def test_a_group_goes_on_when_both_its_mergers_leave_together(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with members(tmp_path, [5, 6, 7, 8], [5, 6, 7, 8]) as opened:
+            groups = [group for _, group in opened]
+            roles = roles_of(groups[3])
+            while not roles.exchange.table.deputies:
+                await asyncio.sleep(0.02)
+            await asyncio.gather(opened[0][0].close(), opened[1][0].close())
+            while set(roles.exchange.table.mergers) & {5, 6} or not any(map(serves, groups[2:])):
+                await asyncio.sleep(0.02)
+            readers = [asyncio.create_task(take(group, 1)) for group in groups[2:]]
+            await groups[3].ready_to_publish()
+            await groups[3].publish(b"x")
+            assert [[delivery.payload for delivery in await reader] for reader in readers] == [[b"x"]] * 2
+
+    within(main())
+
+
+def test_a_running_merger_proposes_the_delta_that_it_saw_to_be_needed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with members(tmp_path, [5, 6, 7], [5, 6, 7]) as opened:
+            node, here = opened[0][0], opened[2][1]
+            await here.ready_to_publish()
+            await here.publish(b"x")
+            while "delta_proposed_ticks" not in (metrics := status(node.live)["groups"][0]["metrics"]):
+                await asyncio.sleep(0.02)
+            assert metrics["delta_ticks"] == 200
+            assert "δ is 200 ticks; proposed" in delta_sentence(metrics)
+            assert "at most 1 in 10,000 late of 1 seen" in delta_sentence(metrics)
+            out = io.StringIO()
+            Console(file=out, width=250).print(status_page(status(node.live), {}, 1.0))
+            assert "merges; δ is 200 ticks; proposed" in out.getvalue()
 
     within(main())

@@ -51,15 +51,17 @@ class Books:
                 yield f"{member} was handed {len(twice)} events twice without a word, such as {twice[0]}"
 
     def _verdicts(self) -> Iterable[str]:
-        """Look whether the events of the removed count as far as they were told, and no further."""
+        """Look whether the events of the removed count as far as they were told, and no further. What an earlier
+        incarnation of it had only accepted may be lost with that one."""
         for gone in self.everybody:
             if gone.verdict is None or not gone.verdict[0]:
                 continue
             cut = gone.verdict[1]
             within = {event for event in gone.published if event <= cut}
+            survived = {event for event in within if event[1] == cut[1]}
             for member in self.staying:
                 handed = had(member)
-                if lost := self.owed(member, within) - handed:
+                if lost := self.owed(member, survived) - handed:
                     yield f"{member} lacks {min(lost)}, and {gone} was told that its events count up to {cut}"
                 if extra := (set(gone.published) - within) & handed:
                     yield f"{member} was handed {min(extra)}, and {gone} was told that its events count up to {cut}"

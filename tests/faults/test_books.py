@@ -55,6 +55,8 @@ def test_the_events_of_the_removed_count_as_far_as_it_was_told_and_no_further() 
     assert Books([gone], [member(1, ONE, TWO)]).wrong(one_sequence=False) == []
     assert "lacks (0, 1, 2)" in Books([gone], [member(1, ONE)]).wrong(one_sequence=False)[0]
     assert "was handed (0, 1, 3)" in Books([gone], [member(1, ONE, TWO, THREE)]).wrong(one_sequence=False)[0]
+    gone.verdict = (True, (0, 2, 5))
+    assert Books([gone], [member(1)]).wrong(one_sequence=False) == [], "its first incarnation had only accepted them"
     gone.verdict = (False, TWO)
     assert Books([gone], [member(1, ONE)]).wrong(one_sequence=False) == [], "nobody knows how far they count"
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,7 +21,9 @@ from whence.api import group as live
 from whence.api import node as door
 from whence.api.arguments import check_count
 from whence.api.members import Member
+from whence.core.member import ViewStatus
 from whence.errors import ClosedError
+from whence.net.membership import Removed, View
 from whence.net.run import loop_factory
 from whence.types import EventId
 
@@ -85,21 +87,9 @@ class Group:
         """Wait until the group has `count` members. Raises JoinError."""
         self._thread.do(self.group.gathered(count, timeout_s))
 
-    def members(self) -> tuple[Member, ...]:
-        """Return the other members known now; see whence.api.group.Group.members."""
-
-        async def ask() -> tuple[Member, ...]:
-            return self.group.members()
-
-        return self._thread.do(ask())
-
     def ticket(self) -> live.TicketStatus | None:
         """Return how this process stands at a level with tickets; see whence.api.group.Group.ticket."""
-
-        async def ask() -> live.TicketStatus | None:
-            return self.group.ticket()
-
-        return self._thread.do(ask())
+        return self._ask(self.group.ticket)
 
     def acquire_ticket(self, timeout_s: float = 30.0) -> live.TicketStatus:
         """Ask for a ticket and wait until it may be used; raises as Group.acquire_ticket does."""
@@ -140,11 +130,54 @@ class Group:
 
     def ack(self, upto: live.Delivery | None = None) -> None:
         """Take an event and everything before it; see Group.ack."""
+        self._ask(lambda: self.group.ack(upto))
 
-        async def take() -> None:
-            self.group.ack(upto)
+    # --- the members, where they change by views ---
 
-        self._thread.do(take())
+    def members(self) -> tuple[Member, ...]:
+        """Return the other members known now; see Group.members."""
+        return self._ask(self.group.members)
+
+    def view(self) -> ViewStatus | None:
+        """Return the view this member is in; see Group.view."""
+        return self._ask(self.group.view)
+
+    def events(self) -> Iterator[live.Delivery | View | Removed]:
+        """Yield deliveries and, in between, the views of a living group, until it ends; see Group.events."""
+        while self._fetched:
+            yield self._fetched.popleft()
+        events = self._ask(self.group.events)
+        found: deque[live.Delivery | View | Removed] = deque()
+
+        async def fetch() -> None:
+            with contextlib.suppress(StopAsyncIteration):
+                found.append(await anext(events))
+
+        self._thread.do(fetch())
+        while found:
+            yield found.popleft()
+            self._thread.do(fetch())
+
+    def leave(self, timeout_s: float | None = 30.0) -> None:
+        """Leave a living group for good; raises as Group.leave does."""
+        self._thread.do(self.group.leave(timeout_s))
+
+    def remove(self, pid: int, timeout_s: float | None = 30.0) -> None:
+        """Remove another member of a living group, and wait until it is out; raises as Group.remove does."""
+        self._thread.do(self.group.remove(pid, timeout_s))
+
+    def force(self, survivors: Sequence[int], timeout_s: float | None = 30.0) -> None:
+        """Go on with these members where the quorum is lost; promises nothing across it, and raises as Group.force
+        does."""
+        self._thread.do(self.group.force(survivors, timeout_s))
+
+    def _ask(self, question: Callable[[], Result]) -> Result:
+        """Return what a function answers in the loop's thread."""
+
+        async def ask() -> Result:
+            return question()
+
+        return self._thread.do(ask())
 
     def _next(self, timeout_s: float | None, wanted: int) -> live.Delivery | None:
         """Return the next delivery, None at the end. Raises TimeoutError."""

@@ -38,10 +38,18 @@ class NotMemberError(UsageError):
 class RemovedError(NotMemberError):
     """The other members removed this one from the group: says which of its own events took effect."""
 
-    def __init__(self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True) -> None:
-        upto = f"up to {tuple(cut)} took effect, later ones" if cut is not None else "did not take effect, and"
-        told = f"its events {upto} never will" if is_known else "how far its events took effect is no longer known"
-        super().__init__(f"this member was removed by view {epoch}: {told}; open the group again to join as a new one")
+    def __init__(
+        self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True, published: bool = True
+    ) -> None:
+        if not published:
+            told = ""
+        elif not is_known:
+            told = ": how far its events took effect is no longer known"
+        elif cut is None:
+            told = ": its events did not take effect, and never will"
+        else:
+            told = f": its events up to {tuple(cut)} took effect, later ones never will"
+        super().__init__(f"this member was removed by view {epoch}{told}; open the group again to join as a new one")
         self.epoch = epoch
         """The view that is without it."""
         self.cut = cut
@@ -124,14 +132,21 @@ class JoinTimeoutError(JoinError, TimeoutError):
     """The group could not be entered in time: names who is missing."""
 
 
+WITHOUT_QUORUM = (
+    "start one of them again with the data directory it had; if they are gone for good, go on with those that are left "
+    "(whence force, Group.force), or begin a group of another name"
+)
+"""What to do where those that are left are no quorum of the voters."""
+
+
 class QuorumError(WhenceError):
     """A change of the members needs voters that cannot be reached or are to go: names them."""
 
     def __init__(self, what: str, missing: Sequence[int]) -> None:
         names = ", ".join(map(str, missing))
         super().__init__(
-            f"{what}: without the voters {names} those that stay are no quorum, and could contradict them; bring one "
-            "of them back"
+            f"{what}: without the voters {names} those that stay are no quorum, and could contradict them; "
+            f"{WITHOUT_QUORUM}"
         )
         self.missing = tuple(missing)
 
@@ -146,6 +161,10 @@ class StorageError(WhenceError):
 
 class OutcomeUnknownError(WhenceError):
     """It may have happened: the wait for an acknowledgement ended before the answer was known."""
+
+
+class LeaveTimeoutError(OutcomeUnknownError, TimeoutError):
+    """The group was not left in time, and the member is still leaving: names whom it waits for, and what to do."""
 
 
 class EventsLostError(WhenceError):

@@ -81,6 +81,10 @@ CLOCK_NODES_MAX = 64
 # --- in a member: how much it retains. Each names what happens when it is full. ---
 
 
+FORMER_NAMES = {"boots_per_sender_max": "incarnations_per_sender_max"}
+"""Settings that had another name in the version before, which is understood still."""
+
+
 class PublishLimits(Struct, frozen=True, kw_only=True):
     """What one publish call carries at most, at every level. Raises SettingError where a value cannot work."""
 
@@ -116,7 +120,7 @@ class Limits(PublishLimits, frozen=True, kw_only=True):
     senders_max: int = 4096
     """Processes whose progress is remembered. Full: bundles of further processes are dropped and counted."""
 
-    boots_per_sender_max: int = 4
+    incarnations_per_sender_max: int = 4
     """Incarnations of one peer remembered side by side. Full: the oldest one is closed; its stragglers are dropped."""
 
     spans_per_sender_max: int = 64

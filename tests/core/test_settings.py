@@ -51,7 +51,7 @@ BAD: list[tuple[str, Any]] = [
     ("publish_bytes_max", 0),
     ("publish_bytes_max", limits.BUNDLE_BYTES_MAX + 1),
     ("senders_max", 0),
-    ("boots_per_sender_max", 0),
+    ("incarnations_per_sender_max", 0),
     ("spans_per_sender_max", 0),
     ("held_bundles_max", 0),
     ("held_bytes_max", 0),
@@ -103,6 +103,10 @@ def test_a_view_must_be_larger_than_the_fan_out_unless_it_is_full() -> None:
     with pytest.raises(SettingError, match=r"view_size.*fanout"):
         settings_from({"view_size": 4})
     assert settings_from({"view_size": 4, "view": "full"}).views.view_size == 4
+
+
+def test_a_setting_is_understood_under_its_former_name() -> None:
+    assert settings_from({"boots_per_sender_max": "7"}).limits.incarnations_per_sender_max == 7
 
 
 def test_text_and_values_mean_the_same() -> None:

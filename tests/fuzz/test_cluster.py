@@ -81,7 +81,7 @@ def test_a_member_of_a_cluster_survives_whatever_it_is_told(shape: dict[str, obj
                 ready = _step(node, random, now)
             except UsageError:
                 continue
-            acted += node.status(now).standing == "active"
+            acted += node.status(now).state == "active"
             _judge(node, ready, now)
     assert acted, "some of them held a ticket"
 

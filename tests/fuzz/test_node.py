@@ -29,7 +29,7 @@ LIVES_LONG = 5_000
 STEPS = 120
 
 SMALL = {"view_size": 5, "subs_max": 3, "unsubs_max": 2, "buffer_bundles": 3, "history": 8, "rounds": 3}
-TIGHT = {"held_bundles_max": 3, "held_bytes_max": 60, "senders_max": 4, "boots_per_sender_max": 2}
+TIGHT = {"held_bundles_max": 3, "held_bytes_max": 60, "senders_max": 4, "incarnations_per_sender_max": 2}
 LARGE = {"view_size": 256, "subs_max": 256, "unsubs_max": 256, "rounds": 255, "sub_rounds": 255, "farewell_rounds": 20}
 ODD: dict[str, object] = {
     "farewell_rounds": 1,

@@ -45,7 +45,7 @@ def test_a_script_obtains_a_ticket_and_gives_it_back() -> None:
         there.cleave()  # its older name
         after = there.ticket()
         assert after is not None
-        assert after.standing == "none"
+        assert after.state == "none"
         with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
             there.publish(b"y")
 

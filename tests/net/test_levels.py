@@ -182,8 +182,9 @@ def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(s
                 assert [each.payload for each in await take(here, 1)] == [b"before"]
                 await asyncio.sleep(0.1)  # that it is away is known, and what it has taken still is
                 await receipt.settled()
-                with pytest.raises(UsageError, match="restart this process to return"):
-                    await opened(two)
+                there = await opened(two)
+                assert there.position == 1, "it goes on where it was"
+                await there.close()
             await here.publish(b"meanwhile")
             if spread == "tree":
                 async with join(1, contacts=[one.address]) as stranger:

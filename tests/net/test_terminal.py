@@ -36,7 +36,7 @@ def test_top_shows_names_of_peers_and_groups_and_obeys_none() -> None:
     told = within(main())
     told["cluster"] = told["groups"][0]["name"] = EVIL
     told["peers"] = [
-        {"pid": 2, "name": "", "boot": 1, "address": EVIL, "connected": True, "rtt_ms": None, "waiting_bytes": 0,
+        {"pid": 2, "name": "", "incarnation": 1, "address": EVIL, "connected": True, "rtt_ms": None, "waiting_bytes": 0,
          "dropped_frames": 0}
     ]  # fmt: skip
     out = io.StringIO()

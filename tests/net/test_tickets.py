@@ -53,7 +53,7 @@ def test_opening_for_writing_obtains_a_ticket_and_closing_gives_it_back() -> Non
         async with nodes(3) as started:
             one, two, three = await cluster(started, write=True)
             standing = [group.ticket() for group in (one, two, three)]
-            assert {told.standing for told in standing if told is not None} == {"active"}
+            assert {told.state for told in standing if told is not None} == {"active"}
             assert len({told.ticket for told in standing if told is not None}) == 3
             assert all(told is not None and told.lease_left_ns > 0 and not told.why for told in standing)
             await two.publish(b"x")
@@ -64,7 +64,7 @@ def test_opening_for_writing_obtains_a_ticket_and_closing_gives_it_back() -> Non
             await three.release_ticket()
             after = three.ticket()
             assert after is not None
-            assert (after.standing, after.ticket) == ("none", None)
+            assert (after.state, after.ticket) == ("none", None)
             with pytest.raises(NotCoordinatorError, match="call acquire_ticket first"):
                 await three.publish(b"y")
 
@@ -141,7 +141,7 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
                 gone = [(node.pid, node.live.me.incarnation) for node in (one, two)]
             assert groups[0].ticket() is not None
             async with asyncio.timeout(20):
-                while (told := groups[0].ticket()) is not None and told.standing != "suspended":
+                while (told := groups[0].ticket()) is not None and told.state != "suspended":
                     await asyncio.sleep(0.05)
             assert told is not None
             assert {(process.pid, process.incarnation) for process in told.waits_for} == set(gone)
@@ -360,7 +360,8 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             groups = await cluster(started)
             await groups[0].acquire_ticket()
             told = status(started[0].live)["groups"][0]["ticket"]
-            assert (told["standing"], told["waits_for"]) == ("active", [])
+            assert (told["state"], told["waits_for"]) == ("active", [])
+            assert told["standing"] == "active", "its former name"
             [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]
             me = started[0].live.drivers["alps"].context.me
             assert (seen["ticket"], seen["epoch"], seen["owner"]) == (
@@ -371,7 +372,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             screen.print(status_page(status(started[1].live), {}, 1.0))
             assert f"{me.pid}:{me.incarnation}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
-            labels = r'group="alps",level="optimistic",ticket="\d+",standing="\w+"'
+            labels = r'group="alps",level="optimistic",ticket="\d+",state="\w+",standing="\w+"'
             left = re.search(rf"whence_ticket_lease_left_seconds\{{{labels}\}} -?\d", text)
             assert left is not None, "how much it is rests on the machine's speed"
             server = await serve_status(started[0].live, tmp_path / "s")

@@ -85,7 +85,7 @@ class DumbFifo:
         refused = process in self.closed or any(
             process.incarnation < gone.incarnation for gone in self.closed if gone.pid == process.pid
         )
-        crowded = len(lives) == self.limits.boots_per_sender_max
+        crowded = len(lives) == self.limits.incarnations_per_sender_max
         if refused or (crowded and process < lives[0]):
             return False
         if not lives and len({life.pid for life in self.past}) == self.limits.senders_max:

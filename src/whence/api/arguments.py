@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.links.process_names import is_name
+from whence.core.settings import SECONDS_MAX
 from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
-
-SECONDS_MAX = 10**9
-"""The longest wait allowed: some thirty years."""
 
 
 def check_seconds(name: str, value: object) -> None:
     """Raise UsageError for a value that is not a length of time."""
-    if not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= SECONDS_MAX:
         too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
         raise UsageError(
             f"{name} is a number of seconds from 0 on, not {'more than 10**9' if too_many else repr(value)}"

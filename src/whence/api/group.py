@@ -23,10 +23,17 @@ from whence.api.publisher import Publisher
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
 from whence.api.tickets import TicketCalls
 from whence.core.ticket_status import TicketStatus
-from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
+from whence.errors import (
+    ClosedError,
+    EventsLostError,
+    JoinError,
+    LeaveTimeoutError,
+    NotMemberError,
+    UsageError,
+)
 from whence.net.driver import Driver
 from whence.net.founders import number_of
-from whence.net.membership import Removed, View, living
+from whence.net.membership import Removed, View, leaving_waits_for, living
 from whence.types import Level
 
 if TYPE_CHECKING:
@@ -58,6 +65,8 @@ class Group(TicketCalls, MembershipCalls):
         self._node = node
         self._flow = driver.flow
         self._inbox, self._deliveries = inbox, inbox.deliveries
+        self._leaving: asyncio.Future[None] | None = None
+        """The work of leaving a living group, once that was asked for."""
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
         self._peers = node.live.peers
         self._member_of = partial(member_of, driver, self._peers)
@@ -126,7 +135,7 @@ class Group(TicketCalls, MembershipCalls):
         check_timeout(timeout_s)
         self._node.live.check_act(self.name, "publish")
         status = self._driver.ticket()
-        if status is not None and status.standing == "none":
+        if status is not None and status.state == "none":
             self._driver.act("acquire_ticket", 0)
         await self._room.unrefused(timeout_s)
 
@@ -285,16 +294,39 @@ class Group(TicketCalls, MembershipCalls):
         """Leave a living group for good: what was published is settled, the others decide a view without this member,
         iterators end.
 
-        Raises TimeoutError, which names who is missing, after `timeout_s`: the member is still leaving, and publishes
-        nothing more. Raises UsageError in groups whose members do not change by views: `close` is enough there.
+        Raises LeaveTimeoutError, which names who is missing, after `timeout_s`: the member goes on leaving, hands out
+        what comes and publishes nothing more. Call it again to go on waiting; `close` ends that. Raises UsageError in
+        groups whose members do not change by views: `close` is enough there.
         """
         check_timeout(timeout_s)
-        living(self._driver)
-        self.take_in_hand()
-        await self.publisher.drain()
-        await self._node.live.leave_for_good(self.name, timeout_s)
-        self._node.groups.pop(self.name, None)
+        if self._leaving is None:
+            living(self._driver)
+            self._leaving = asyncio.ensure_future(self._leave())
+            self._leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(self._leaving)
+        except TimeoutError:
+            raise LeaveTimeoutError(
+                f"group {self.name!r} was not left within {timeout_s:g} s: this member goes on leaving, publishes "
+                f"nothing more, and waits for {leaving_waits_for(self._driver)}; call leave again to go on waiting, "
+                "remove those that are gone for good, or close the group here"
+            ) from None
         self.publisher.tell_lost()
+
+    async def _leave(self) -> None:
+        """Leave, however long it takes."""
+        self.take_in_hand()
+        await self.publisher.drain(why=NotMemberError(f"this member is leaving group {self.name!r}"))
+        await self._node.live.leave_for_good(self.name)
+        self._node.groups.pop(self.name, None)
+
+    async def stop_leaving(self) -> None:
+        """Leave no more, unless the member is out already: the group is closed instead."""
+        if self._leaving is not None:
+            if not self._driver.left:
+                self._leaving.cancel()
+            await asyncio.wait([self._leaving])
 
     async def close(self) -> None:
         """Leave the group: what was published goes out, the farewell spreads, iterators end.
@@ -306,6 +338,7 @@ class Group(TicketCalls, MembershipCalls):
         data directory retains them. Wait for `settled` first where that matters. What the application was handed is
         taken, unless it acknowledges itself. Closing the group again does nothing.
         """
+        await self.stop_leaving()
         if self._node.groups.get(self.name) is not self:
             return
         self.take_in_hand()

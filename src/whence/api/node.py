@@ -45,6 +45,11 @@ from whence.net.tls import Safety
 
 log = logging.getLogger("whence.net")
 
+PUBLISH_WAIT_S = OPEN_S = 30.0
+"""How long a publish waits for room, and `open` for a group. A dead member of a living group without a data directory
+is removed much sooner (REMOVE_AFTER_NS in core/views/settings.py): whoever waits for it goes on, and does not give up.
+"""
+
 
 class Node:
     """A process of a cluster; an async context manager. Made by `join`."""
@@ -190,6 +195,7 @@ class Node:
             await asyncio.wait([self._moving])
         live, self._live = self._live, None
         if live is not None:
+            await asyncio.gather(*[group.stop_leaving() for group in self.groups.values()])
             publishers = [group.publisher for group in self.groups.values()]
             for group in self.groups.values() if patiently else ():
                 group.take_in_hand()
@@ -221,9 +227,9 @@ class Node:
         on_batch: Callable[[Batch], None] | None = None,
         ack: str = "next",
         flush_s: float = 0.0,
-        publish_wait_s: float = 30.0,
+        publish_wait_s: float = PUBLISH_WAIT_S,
         on_lost: Callable[[EventsLostError], None] | None = None,
-        timeout_s: float | None = 30.0,
+        timeout_s: float | None = OPEN_S,
     ) -> Group:
         """Become a member of a group at a level.
 
@@ -233,9 +239,9 @@ class Node:
         a group that names none is begun by the first process that opens it, once its contacts have answered.
         At levels `causal` and `total` members join, leave and are removed (Group.leave, Group.remove, Group.view,
         Group.events), and `open` returns when the member is live. With a data directory a member is the same one after
-        a restart, and founders need not be named again; without, one that is silent for `remove_after_s` (30 s; with a
-        data directory never, unless given; 0: never) is removed; with `lag_max_s`, also one whose application lags for
-        so long. Without founders, `create=True` begins such a group even if a contact does not answer, `create=False`
+        a restart, and founders need not be named again; without, one that is silent for `remove_after_s` (10 s; with a
+        data directory never, unless given; inf: never) is removed; with `lag_max_s`, also one whose application lags
+        for so long. Without founders, `create=True` begins such a group even if a contact does not answer, `create=False`
         never does. Level `causal` has fixed members on a tree (`spread=tree` or another setting of trees, or more than
         16 founders), level `total` with `order="timed"` a merge that bounds its wait and may leave events out.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
@@ -324,17 +330,9 @@ def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:
 def _living(
     membership: str | None, order: str | None, remove_after_s: float | None, lag_max_s: float | None
 ) -> dict[str, Any]:
-    """Return the settings that concern how the members change, as far as they are given. Raises UsageError."""
-    chosen: dict[str, Any] = {}
-    if membership is not None:
-        chosen["membership"] = membership
-    if order is not None:
-        chosen["order"] = order
-    for name, seconds in (("remove_after", remove_after_s), ("lag_max", lag_max_s)):
-        if seconds is not None:
-            check_seconds(f"{name}_s", seconds)
-            chosen[f"{name}_ns"] = int(seconds * 1e9)
-    return chosen
+    """Return the settings that concern how the members change, as far as they are given."""
+    given = {"membership": membership, "order": order, "remove_after_s": remove_after_s, "lag_max_s": lag_max_s}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def join(

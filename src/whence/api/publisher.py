@@ -148,10 +148,11 @@ class Publisher:
             self._timer.cancel()
         self._timer = self._loop.call_soon(self.flush)
 
-    async def drain(self, *, patiently: bool = True) -> None:
-        """Accept nothing more, and wait until the member takes what is pending; after `publish_wait_s` it is lost."""
+    async def drain(self, *, patiently: bool = True, why: WhenceError | None = None) -> None:
+        """Accept nothing more, and wait until the member takes what is pending; after `publish_wait_s` it is lost.
+        `why` is raised by calls that publish from now on."""
         driver, flow = self._driver, self._flow
-        flow.close(driver.failure or ClosedError(f"group {driver.group!r} is closed"))
+        flow.close(driver.failure or why or ClosedError(f"group {driver.group!r} is closed"))
         self.flush()
         if patiently:
             await self.room.drained()
@@ -160,6 +161,6 @@ class Publisher:
             self._timer.cancel()
         if pending is not None:
             waited = f" after {self.room.wait_s:g} s" if patiently else ""
-            why = f"the group was closed{waited}, before the member could take them: {flow.describe(Reason.MEMBER)}"
-            self.lost.lose(pending, ClosedError(why))
+            told = f"the group was closed{waited}, before the member could take them: {flow.describe(Reason.MEMBER)}"
+            self.lost.lose(pending, ClosedError(told))
         flow.refused = None

@@ -99,6 +99,16 @@ class Receipt(Struct, eq=False):
     """The number of events before it in its bundle."""
     _count: int
 
+    def __repr__(self) -> str:
+        pending = self._pending
+        events = "1 event" if self._count == 1 else f"{self._count} events"
+        if pending.refusal is not None:
+            return f"Receipt(of {events}, refused: {pending.refusal})"
+        if pending.process is None:
+            return f"Receipt(of {events}, without a number yet)"
+        last = "" if self._count == 1 else f" to {self.event.seq + self._count - 1}"
+        return f"Receipt(of {events}, {tuple(self.event)}{last})"
+
     @property
     def event(self) -> EventId:
         """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""

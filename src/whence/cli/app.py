@@ -15,6 +15,7 @@ from whence.cli.doctor import doctor
 from whence.cli.explore import explore
 from whence.cli.force import force
 from whence.cli.gather import gather
+from whence.cli.leave import leave
 from whence.cli.members import members, remove
 from whence.cli.merge import merge
 from whence.cli.metrics import metrics
@@ -60,6 +61,7 @@ app.command()(sub)
 app.command()(top)
 app.command()(members)
 app.command()(remove)
+app.command()(leave)
 app.command()(force)
 app.command()(declare_dead)
 app.command()(gather)

@@ -18,7 +18,7 @@ from whence.cli.output import parse_settings, print_message
 from whence.core.links.process_names import is_name
 from whence.errors import NameTakenError, UsageError, printable
 from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
-from whence.net.settings import NetSettings, net_settings_from
+from whence.net.settings import net_settings_from
 from whence.store.directory import owner_of
 
 Contacts = Annotated[
@@ -67,6 +67,14 @@ Data = Annotated[
     Path | None,
     typer.Option(
         help="What must outlive this process is kept here: at causal and total it comes back as the same member."
+    ),
+]
+Create = Annotated[
+    bool | None,
+    typer.Option(
+        "--create/--no-create",
+        help="At causal and total, without founders: begin the group if nobody is in it, whatever contacts do not "
+        "answer; or never begin it. Default: begin it once every contact has answered.",
     ),
 ]
 Trace = Annotated[
@@ -129,9 +137,18 @@ def guest_pid(pid: int | None, data: Path | None = None) -> int:
     return pid if pid is not None else random.SystemRandom().choice(GUEST_PIDS)
 
 
-def parse_net(pairs: list[str] | None) -> NetSettings:
-    """Return network settings given as pairs. Raises UsageError."""
-    return net_settings_from(parse_settings(pairs or [], "--net"))
+def node_maker(
+    listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, name: str | None,
+    net: list[str] | None, *, create: bool | None, **more: Any,
+) -> Callable[[int | None], Node]:  # fmt: skip
+    """Return a function that makes a node for a pid, from the usual options. Whoever begins a group does not wait for
+    contacts. Raises UsageError."""
+    settings = net_settings_from({"alone": bool(create), **parse_settings(net or [], "--net")})
+
+    def make(pid: int | None) -> Node:
+        return make_node(pid, listen, contacts, cluster, certs, insecure, name, settings=settings, **more)
+
+    return make
 
 
 @contextlib.asynccontextmanager

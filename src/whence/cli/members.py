@@ -10,7 +10,7 @@ from rich.table import Table
 from whence.cli.live import NodeName
 from whence.cli.output import print_json, print_message, stdout
 from whence.core.links.process_names import called
-from whence.errors import OutcomeUnknownError, UsageError
+from whence.errors import OutcomeUnknownError, UsageError, printable
 from whence.net.status_client import Remove, ask, pid_of, send_request, the_node
 
 LOOK_S = 0.1
@@ -34,7 +34,8 @@ def members(
         print_json(0, group=group, **view)
         return
     generation = f" of generation {view['generation']}" if view["generation"] else ""
-    table = Table(title=f"{group}: view {view['epoch']}{generation}, led by {view['leader']}", box=None)
+    title = f"{printable(group)}: view {view['epoch']}{generation}, led by {view['leader']}"
+    table = Table(title=title, box=None)
     for column in ("process", "address", "since view", "votes", "live", "suspected", "lag"):
         table.add_column(column)
     for each in view["members"]:
@@ -42,8 +43,18 @@ def members(
         who = called(each["pid"], each["name"]).removeprefix("process ")
         table.add_row(who, each["address"], str(each["joined"]), *flags, str(each["lag"]))
     stdout().print(table)
+    if change := change_in_words(view):
+        print_message(change)
+
+
+def change_in_words(view: dict[str, Any]) -> str:
+    """Say which change of a view is under way, and whom it waits for; empty if none is."""
+    words = [view["change"]] if view["change"] else []
+    if view["leaving"]:
+        words.append("this process is leaving")
     if view["waits_for"]:
-        print_message(f"a change waits for {', '.join(map(str, view['waits_for']))}")
+        words.append(f"waits for {', '.join(map(str, view['waits_for']))}")
+    return "; ".join(words)
 
 
 def remove(
@@ -74,9 +85,12 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     found = next((each for each in status["groups"] if each["name"] == group), None)
     if found is None:
         raise UsageError(f"process {status['pid']} is in no group {group!r}")
-    view: dict[str, Any] | None = found.get("view")
-    if view is None:
+    if "view" not in found:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
+    view: dict[str, Any] | None = found["view"]
+    if view is None or not found["member"]:
+        waits = f": it waits for {found['waits_for']}" if found["waits_for"] else ""
+        raise UsageError(f"process {status['pid']} is not a member of group {group!r} yet, or no longer{waits}")
     return view
 
 

@@ -13,6 +13,7 @@ from whence.api.group import Group
 from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
+from whence.core.level import ByViews
 from whence.core.links.process_names import called
 from whence.core.registry import LEVELS, stores_events
 from whence.errors import UsageError
@@ -26,6 +27,7 @@ class GroupConfig(Struct, frozen=True, forbid_unknown_fields=True):
     level: str
     founders: list[int | str] | None = None
     settings: dict[str, Any] | None = None
+    create: bool | None = None
 
 
 class NodeConfig(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True):
     contacts: list[str] = []
     groups: dict[str, str | GroupConfig] = {}
     founders: list[int | str] = []
+    create: bool | None = None
     settings: dict[str, Any] = {}
     net: dict[str, Any] = {}
     data: str | None = None
@@ -69,6 +72,7 @@ def node(
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="A group to be a member of; may be repeated.")
     ] = None,
     founders: live.Founders = None,
+    create: live.Create = None,
     data: Annotated[Path | None, typer.Option(help="What must survive a crash is kept here.")] = None,
     durable: Annotated[
         bool, typer.Option(help="Groups store what is published here, at the levels that can; needs --data.")
@@ -95,7 +99,7 @@ def node(
         "name": name, "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data),
         "trace": trace and str(trace),
         "cluster": cluster, "certs": certs and str(certs), "insecure": insecure or None, "metrics": metrics, "log": log,
-        "status": status and str(status), "durable": durable or None, "advertise": advertise,
+        "status": status and str(status), "durable": durable or None, "advertise": advertise, "create": create,
         "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
         "founders": live.parse_founders(founders) or None, "net": parse_settings(net, "--net") if net else None,
     }  # fmt: skip
@@ -138,7 +142,7 @@ def config_from(found: dict[str, Any], where: str) -> NodeConfig:
 
 
 def group_options(config: NodeConfig) -> list[dict[str, Any]]:
-    """Return the options that each group is opened with: its own, or those for all groups."""
+    """Return the options that each group is opened with: its own, or those for all groups. Raises SettingError."""
     options = []
     for name, level in config.groups.items():
         part = GroupConfig(level) if isinstance(level, str) else level
@@ -147,26 +151,23 @@ def group_options(config: NodeConfig) -> list[dict[str, Any]]:
             "name": name, "level": part.level, "founders": founders, "overflow": "drop",
             "settings": part.settings if part.settings is not None else config.settings,
         }  # fmt: skip
-        option["durable"] = config.durable and _stores(option)
+        spec = LEVELS.get(part.level)
+        if spec is not None:
+            numbers = range(len(founders))  # whoever they are: their numbers may not be known yet
+            given = spec.settings_from(settings_of(part.level, numbers, option["settings"] or {}, data=True))
+            option["durable"] = config.durable and stores_events(part.level, given)
+            has_views = isinstance(spec, ByViews) and spec.has_views(given)
+            option["create"] = config.create if part.create is None and has_views else part.create
         options.append(option | ({"timeout_s": None} if founders else {}))
     return options
-
-
-def _stores(option: dict[str, Any]) -> bool:
-    """Tell whether a group with these options stores events, where its node has a data directory. Raises
-    SettingError."""
-    spec = LEVELS.get(option["level"])
-    if spec is None:
-        return False
-    founders = range(len(option["founders"]))  # whoever they are: their numbers may not be known yet
-    given = settings_of(option["level"], founders, option["settings"] or {}, data=True)
-    return stores_events(option["level"], spec.settings_from(given))
 
 
 async def _run(config: NodeConfig, json: bool) -> None:
     options = group_options(config)
     me = [config.name, config.pid]
-    founds = bool(options) and all(any(each in me for each in option["founders"]) for option in options)
+    founds = bool(options) and all(
+        option.get("create") or any(each in me for each in option["founders"]) for option in options
+    )
     made = live.make_node(
         config.pid, config.listen, config.contacts, config.cluster, Path(config.certs) if config.certs else None,
         config.insecure, config.name, data=config.data, trace=config.trace, permits=config.permits,
@@ -203,19 +204,25 @@ async def _open(running: Node, options: list[dict[str, Any]]) -> list[Group]:
 
 
 async def _serve(groups: list[Group], stop: asyncio.Event) -> None:
-    """Take deliveries until stopped, or until a group fails. Raises what it failed with."""
+    """Take deliveries until stopped, until a group fails, or until every group was left. Raises what one failed
+    with."""
 
     async def drain(group: Group) -> None:
         async for _ in group.batches():
             pass
 
     stopping = asyncio.create_task(stop.wait())
-    draining = [asyncio.create_task(drain(group)) for group in groups]
-    done, _ = await asyncio.wait([stopping, *draining], return_when=asyncio.FIRST_COMPLETED)
-    for task in (stopping, *draining):
-        task.cancel()
-    for task in done:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+    draining = {asyncio.create_task(drain(group)) for group in groups}
+    try:
+        while draining and not stop.is_set():
+            done, _ = await asyncio.wait([stopping, *draining], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            draining -= done
+        if not groups:
+            await stopping
+    finally:
+        for task in (stopping, *draining):
+            task.cancel()
     for group in groups:
         await group.close()

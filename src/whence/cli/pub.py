@@ -10,7 +10,6 @@ import msgspec
 import typer
 
 from whence.api.group import Group
-from whence.api.node import Node
 from whence.api.receipts import Durability, Receipt
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
@@ -38,6 +37,7 @@ def pub(
     contact: live.Contacts = None,
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
     founders: live.Founders = None,
+    create: live.Create = None,
     ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
     until: Annotated[
         str,
@@ -76,12 +76,10 @@ def pub(
     ended = [live.parse_incarnation(text) for text in dead or []]
     live.set_up_logs(log)
 
-    def make(pid: int | None) -> Node:
-        return live.make_node(
-            pid, listen, contact, cluster, certs, insecure, name, data=data, trace=trace, settings=live.parse_net(net)
-        )
-
-    given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
+    make = live.node_maker(listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace)
+    given: dict[str, Any] = {
+        "founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create,
+    }  # fmt: skip
 
     if until == Durability.MAJORITY:
         given["settings"]["majority"] = True
@@ -90,12 +88,7 @@ def pub(
         async with live.opened_node(pid, data, make, name) as node:
             live.print_unreached(node)
             joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
-            for who, incarnation in ended:
-                joined.declare_dead(who, incarnation)
-            await joined.ready_to_publish()
-            if len(joined.members()) + 1 < members:
-                print_message(f"waiting until group {group!r} has {members} members (--members)")
-            await joined.gathered(members)
+            await _get_ready(joined, ended, members)
             count, receipt = await _publish_lines(joined, Lines(ndjson=ndjson))
             if receipt is not None:
                 await _wait_until(receipt, until, timeout)
@@ -114,6 +107,16 @@ def _check_until(until: str, data: Path | None) -> None:
         raise UsageError(f"--until is accepted, stored, majority or settled, not {until!r}")
     if until == Durability.STORED and data is None:
         raise UsageError("--until stored needs --data, a directory that lasts: there it is stored")
+
+
+async def _get_ready(group: Group, ended: list[tuple[int | str, int]], members: int) -> None:
+    """Wait until publishing is possible and there are so many members."""
+    for who, incarnation in ended:
+        group.declare_dead(who, incarnation)
+    await group.ready_to_publish()
+    if len(group.members()) + 1 < members:
+        print_message(f"waiting until group {group.name!r} has {members} members (--members)")
+    await group.gathered(members)
 
 
 async def _publish_lines(group: Group, lines_in: "Lines") -> tuple[int, Receipt | None]:

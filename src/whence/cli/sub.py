@@ -9,7 +9,6 @@ import msgspec
 import typer
 
 from whence.api.group import Delivery
-from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
 from whence.core.links.process_names import called
@@ -22,6 +21,7 @@ def sub(
     contact: live.Contacts = None,
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
     founders: live.Founders = None,
+    create: live.Create = None,
     ndjson: Annotated[bool, typer.Option(help="Print each delivery as a JSON object with all that is known.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many deliveries.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
@@ -45,13 +45,9 @@ def sub(
     """
     live.set_up_logs(log)
 
-    def make(pid: int | None) -> Node:
-        return live.make_node(
-            pid, listen, contact, cluster, certs, insecure, name, data=data, trace=trace, settings=live.parse_net(net)
-        )
-
+    make = live.node_maker(listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace)
     made = live.opened_node(pid, data, make, name)
-    given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
+    given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create}
     result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:
         print_json(0, group=group, **result)

@@ -40,7 +40,8 @@ def top(
     once: Annotated[bool, typer.Option(help="Look once and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Look once and print one JSON object.")] = False,
 ) -> None:
-    """Watch a running node: members, links, tickets with owners and leases, rates, pending bundles, gaps and lag.
+    """Watch a running node: members, links, tickets with owners and leases, rates, pending bundles, gaps and lag; of
+    living groups also the view, who leads a change of it and whom that waits for, who is suspected or behind.
 
     Without --name it is the only one that runs here. q or ctrl-c leaves.
     Exit code 0: seen. 2: no such node runs here.
@@ -95,7 +96,8 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
     status, before = _escaped(status), _escaped(before)
     address = ":".join(map(str, status["address"]))
     title = (
-        f"{called(status['pid'], status['name'])} (incarnation {status['boot']}) of {status['cluster']} at {address}, "
+        f"{called(status['pid'], status['name'])} (incarnation {status['incarnation']}) of {status['cluster']} "
+        f"at {address}, "
         f"up {status['uptime_s']:.0f} s"
     )
     groups = Table(
@@ -115,13 +117,13 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
             f"{sum(gauges[name][0] for name in PENDING_GAUGES if name in gauges):,}", f"{group['skipped']:,}",
             f"{group['late']:,}",
         )  # fmt: skip
-        if place := _ticket(group["ticket"]) or _overlay(group["overlay"]) or _merging(group["metrics"]):
+        if place := _place(group):
             places.add_row(group["name"], place)
     peers = Table("peer", "incarnation", "address", "connected", "round trip", "waiting", "dropped")
     for peer in status["peers"]:
         who = f"{peer['name']} ({peer['pid']})" if peer["name"] else str(peer["pid"])
         peers.add_row(
-            who, str(peer["boot"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
+            who, str(peer["incarnation"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
             "?" if peer["rtt_ms"] is None else f"{peer['rtt_ms']:.2f} ms", f"{peer['waiting_bytes']:,} B",
             str(peer["dropped_frames"]),
         )  # fmt: skip
@@ -131,7 +133,34 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
             left_ns = owned["lease_left_ns"]
             lease = "lent by others" if left_ns is None else f"{left_ns / 1e6:,.0f} ms"
             tickets.add_row(group["name"], str(owned["ticket"]), str(owned["epoch"]), owned["owner"], lease)
-    return Stack(*[table for table in (groups, places, peers, tickets) if table.row_count or table is groups])
+    tables = (groups, places, *_views(status["groups"]), peers, tickets)
+    return Stack(*[table for table in tables if table.row_count or table is groups])
+
+
+def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
+    """Return the views of the groups that have them, with their changes, and the members of these views."""
+    views = Table("group", "view", "led by", "change", "waits for")
+    members = Table("group", "member", "since view", "votes", "live", "suspected", "lag")
+    for group in groups:
+        view = group.get("view")
+        if view is None:
+            continue
+        waits_for = ", ".join(map(str, view["waits_for"]))
+        change = view["change"] or ("leaves" if view["leaving"] else "none")
+        name = f"{view['epoch']} of generation {view['generation']}" if view["generation"] else str(view["epoch"])
+        views.add_row(group["name"], name, str(view["leader"]), change, waits_for)
+        for each in view["members"]:
+            flags = ["yes" if each[name] else "" for name in ("voter", "live", "suspected")]
+            members.add_row(group["name"], str(each["pid"]), str(each["joined"]), *flags, f"{each['lag']:,}")
+    return views, members
+
+
+def _place(group: dict[str, Any]) -> str:
+    """Return what a process is in a group, where there is more to say than that it is a member."""
+    if not group["member"]:
+        return f"not a member yet; waits for {group['waits_for']}" if group["waits_for"] else "not a member"
+    overlay = "" if "view" in group else _overlay(group["overlay"])
+    return _ticket(group["ticket"]) or overlay or _merging(group["metrics"])
 
 
 def _escaped(status: Any) -> Any:
@@ -163,7 +192,7 @@ def _ticket(status: dict[str, Any] | None) -> str:
     """Return the ticket, epoch and lease of a process in a few words."""
     if status is None:
         return ""
-    words = [status["standing"]]
+    words = [status["state"]]
     if status["ticket"] is not None:
         words.append(
             f"ticket {status['ticket']} epoch {status['epoch']}, lease {status['lease_left_ns'] / 1e6:,.0f} ms"

@@ -71,6 +71,19 @@ class Live(Protocol):
 
 
 @runtime_checkable
+class ByViews(Protocol):
+    """Its members change by views, at least with some settings: they join, leave and are removed. Else a group has the
+    members that are there, or those that it began with."""
+
+    @property
+    def with_views(self) -> dict[str, object]:
+        """Return the settings that choose this."""
+
+    def has_views(self, settings: Any) -> bool:
+        """Tell whether they do with these settings."""
+
+
+@runtime_checkable
 class NeedsData(Protocol):
     """Its members need a data directory, at least with some settings."""
 

@@ -171,6 +171,10 @@ class ViewStatus(Struct, frozen=True):
     """Whom a change waits for."""
     generation: int = 0
     """How often an operator forced the group."""
+    change: str = ""
+    """The change that is under way or wanted, as far as this member knows, and how far it is; empty: none."""
+    leaving: bool = False
+    """This member has asked to leave."""
 
 
 @runtime_checkable
@@ -191,6 +195,10 @@ class Living(Protocol):
 
     def force(self, survivors: Sequence[int], now: Instant) -> Ready:
         """Begin to replace its view by one of these members, without a vote."""
+
+    @property
+    def has_published(self) -> bool:
+        """Tell whether it published events, in any incarnation that it remembers."""
 
     def view_status(self) -> ViewStatus | None:
         """Return its view; None outside any."""

@@ -1,14 +1,20 @@
 """Settings by name: a level's settings are a struct of its parts' settings, and names are unique across the parts."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, structs
 
 from whence.errors import SettingError
+from whence.limits import FORMER_NAMES
 
 Kind = TypeVar("Kind", bound=Struct)
+
+SECONDS_MAX = 10**9
+"""The longest time allowed: some thirty years."""
 
 _KINDS: dict[object, str] = {int: "a whole number", bool: "True or False", str: "a text"}
 
@@ -19,17 +25,50 @@ def names_in(kind: type[Struct]) -> dict[str, str]:
 
 
 def parse(given: Mapping[str, Any], kind: type[Kind]) -> Kind:
-    """Make settings from values by name, as text or typed. Raises SettingError that names the setting."""
+    """Make settings from values by name, as text or typed; a time may be given in seconds, as remove_after_s for
+    remove_after_ns. Raises SettingError that names the setting."""
     names = names_in(kind)
     by_part: dict[str, dict[str, Any]] = {}
-    for name, value in given.items():
-        if name not in names:
-            raise SettingError(f"no setting is called {name!r}; there are: {', '.join(sorted(names))}")
-        by_part.setdefault(names[name], {})[name] = value
+    given = {FORMER_NAMES.get(name, name): value for name, value in given.items()}
+    for name, value in sorted(given.items(), key=lambda item: item[0] not in names):  # seconds replace nanoseconds
+        if name in names:
+            by_part.setdefault(names[name], {})[name] = value
+        elif is_seconds(name) and f"{name[:-1]}ns" in names:
+            by_part.setdefault(names[f"{name[:-1]}ns"], {})[f"{name[:-1]}ns"] = _nanoseconds(name, value)
+        else:
+            raise SettingError(unknown(name, names))
     try:
         return msgspec.convert(by_part, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingError(_plain(error, given, kind)) from None
+
+
+def is_seconds(name: str) -> bool:
+    """Tell whether a setting with this name is a time in seconds."""
+    return name.endswith("_s")
+
+
+def unknown(name: str, names: Collection[str]) -> str:
+    """Say that no setting has a name: with those that are written almost like it, or else all there are."""
+    also = [f"{each[:-2]}s" for each in names if each.endswith("_ns")]
+    if alike := get_close_matches(name, sorted([*names, *also]), n=3, cutoff=0.75):
+        return f"no setting is called {name!r}; did you mean {' or '.join(alike)}?"
+    return f"no setting is called {name!r}; there are: {', '.join(sorted(names))}"
+
+
+def _nanoseconds(name: str, value: object) -> int:
+    """Return a time given in seconds; infinity, which stands for never, is 0. Raises SettingError."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    except (ValueError, OverflowError):
+        seconds = 0.0
+    if seconds == math.inf:
+        return 0
+    if not 0 < seconds <= SECONDS_MAX:
+        too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
+        given = "more than 10**9" if too_many else repr(value)
+        raise SettingError(f"{name} is a number of seconds above 0, or inf for never, not {given}")
+    return max(1, int(seconds * 1e9))
 
 
 def check_types(settings: Struct) -> None:
@@ -50,7 +89,8 @@ def _plain(error: msgspec.ValidationError, given: Mapping[str, Any], kind: type[
     what, _, where = str(error).partition(" - at `$.")
     name = where.rstrip("`").rpartition(".")[2]
     if choices := _choices(name, kind):
-        return f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {given[name]!r}"
+        listed = f"{', '.join(choices[:-1])} or {choices[-1]}" if choices[1:] else choices[0]
+        return f"{name} must be {listed}, not {given[name]!r}"
     return f"{name}: {what}" if name else what
 
 

@@ -21,7 +21,7 @@ class OwnedTicket(Struct, frozen=True):
 class TicketStatus(Struct, frozen=True, kw_only=True):
     """The status of a process in a cluster."""
 
-    standing: str
+    state: str
     """none, joining, acquiring, active, suspended, leaving."""
     ticket: int | None = None
     epoch: int | None = None
@@ -37,6 +37,11 @@ class TicketStatus(Struct, frozen=True, kw_only=True):
     """Witnesses whose answer is missing, to act or to take over. One that is gone for good can be declared dead."""
     owners: tuple[OwnedTicket, ...] = ()
     """The tickets of others, as far as this process knows."""
+
+    @property
+    def standing(self) -> str:
+        """Return the state, under its former name."""
+        return self.state
 
 
 def dead_argument(process: Process) -> int:

@@ -301,7 +301,8 @@ class Driver:
         elif note.kind == "leave":
             self.joined, self._sink.recorder = False, None  # what came before is still handed out, and nothing is owed
             self.ended = True
-            self.stop(removal(note))
+            published = isinstance(self.member, Living) and self.member.has_published
+            self.stop(removal(note, published=published))
             self._node.member_changed(self.group)
 
     def _entered(self, note: Note) -> None:

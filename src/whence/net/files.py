@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from whence.core.level import remembers
 from whence.core.settings import by_name
@@ -35,14 +35,16 @@ class GroupFiles:
         self._settings, self._counts = settings, counts
         self._segments: dict[str, TraceSegmentWriter] = {}
         self._rested: WeakSet[TraceSegmentWriter] = WeakSet()
-        self._untaken: WeakSet[ConsumerOffsets] = WeakSet()
-        """Of closed groups: what their applications still take is counted there."""
+        self._untaken: WeakValueDictionary[str, ConsumerOffsets] = WeakValueDictionary()
+        """Of closed groups: what their applications still take is counted there, until the group is opened again."""
 
     def open_storage(self, group: str) -> tuple[GroupStorage | None, list[bytes]]:
         """Return the storage of a group and the records that earlier incarnations left. Raises StorageError."""
         if self._data is None:
             return None, []
         if group not in self.storage:
+            if (former := self._untaken.pop(group, None)) is not None:
+                former.close()  # what was handed out and not taken comes again
             stem = self._data.stem(group)
             journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
             self._data.check_stored(group, [journal, counters])
@@ -84,7 +86,7 @@ class GroupFiles:
             segments.rest()
             self._rested.add(segments)
         if storage is not None:
-            self._untaken.add(storage.offsets)
+            self._untaken[group] = storage.offsets
             await storage.commit.close()
 
     async def close(self) -> None:
@@ -93,7 +95,7 @@ class GroupFiles:
             await self.release(group)
         for segments in [*self._segments.values(), *self._rested]:
             segments.close()
-        for offsets in list(self._untaken):
+        for offsets in list(self._untaken.values()):
             offsets.close()
         if self._data is not None:
             self._data.close()

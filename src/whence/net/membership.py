@@ -51,12 +51,12 @@ class Removed(Struct, frozen=True):
     """The last of its own events that took effect; later ones never will. None: none did."""
 
 
-def removal(note: Note) -> RemovedError | None:
+def removal(note: Note, *, published: bool) -> RemovedError | None:
     """Return the error that a member's note about its end stands for; None if it left by itself, or at levels without
-    views."""
+    views. `published`: whether it may have published anything."""
     if note.reason is None or note.reason == LEFT or note.epoch is None:
         return None
-    return RemovedError(number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN)
+    return RemovedError(number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN, published=published)
 
 
 def living(driver: "Driver") -> Living:
@@ -77,6 +77,18 @@ def with_names(view: ViewStatus | None, peers: "PeerTable") -> ViewStatus | None
         address = host_port(found.host, found.port) if found is not None else ""
         named.append(replace(each, name=peers.names.name(each.pid), address=address))
     return replace(view, members=tuple(named))
+
+
+def leaving_waits_for(driver: "Driver") -> str:
+    """Say for whom a member that is leaving waits, and for what."""
+    member = driver.member
+    if behind := driver.settling.behind():
+        return f"{', '.join(map(str, behind))} to take what was published here"
+    status = member.view_status() if isinstance(member, Living) else None
+    if status is None:
+        return "the others to learn of the view without it"
+    waits = status.waits_for or (status.leader,)
+    return f"{', '.join(map(str, waits))} to decide a view without this process"
 
 
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:

@@ -51,7 +51,7 @@ def _ticket_lines(groups: list[dict[str, Any]]) -> list[str]:
             ticket = group["ticket"]
             if ticket is not None:
                 number = "none" if ticket["ticket"] is None else str(ticket["ticket"])
-                labels = _of(group, ticket=number, standing=ticket["standing"])
+                labels = _of(group, ticket=number, state=ticket["state"], standing=ticket["standing"])
                 lines.append(f"{name}{labels} {(ticket[key] or 0) / scale:g}")
     return lines
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from whence.core.level import NeedsData, Placed, remembers
+from whence.core.level import ByViews, NeedsData, Placed, remembers
 from whence.core.links.greeting import Why
 from whence.core.links.presence import Place
 from whence.core.member import Founded, Living
@@ -93,6 +93,8 @@ class LiveNode:
             self.outboxes.on_flush = self.files.flush_traces
         self.drivers: dict[str, Driver] = {}
         """The members of the groups that are open."""
+        self._openings: dict[str, GroupOpening] = {}
+        """How this process gets into the groups that it has not joined yet."""
         self._presence = PresenceExchange(me, self.drivers, self.peers, self.outboxes, self.counts)
         self.connections = ConnectionManager(
             me, self.drivers, self.peers, self.outboxes, self._presence, self.permits, settings, safety, self.counts,
@@ -108,8 +110,6 @@ class LiveNode:
         self.failure: NameTakenError | None = None
         """Why this node was stopped."""
         self._keeps_data = directory is not None
-        self._ended: dict[str, None] = {}
-        """Groups in which this process's last membership ended: it may join anew."""
         self._behind: dict[object, None] = {}
         self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -226,8 +226,8 @@ class LiveNode:
         founders is begun here; see LivingOpening.
         """
         chosen = settings_of(level, founders, given, data=self._keeps_data, udp=self.settings.udp)
-        driver, records = self._prepare(group, level, sink, chosen, founders, durable=durable)
-        opening = self._opening(driver, founders, records, create=create)
+        driver, records = self._prepare(group, level, sink, chosen, founders, create=create, durable=durable)
+        opening = self._openings[group] = self._opening(driver, founders, records, create=create)
         try:
             async with asyncio.timeout(timeout_s):
                 if returns := _has_begun(driver.context, records):
@@ -252,9 +252,16 @@ class LiveNode:
         except BaseException:
             await self._close_group(group)
             raise
+        finally:
+            self._openings.pop(group, None)
         self._presence.meet_members(driver)
         driver.retained.offer_again()
         return driver
+
+    def opening_waits_for(self, group: str) -> str:
+        """Say what this process waits for before it is in a group; empty if it is, or there is no such group."""
+        opening = self._openings.get(group)
+        return opening.waits_for if opening is not None else ""
 
     def _opening(
         self, driver: Driver, founders: Sequence[int], records: Sequence[bytes], *, create: bool | None
@@ -275,15 +282,19 @@ class LiveNode:
         given: Mapping[str, Any],
         founders: Sequence[int],
         *,
+        create: bool | None,
         durable: bool,
     ) -> tuple[Driver, list[bytes]]:
         """Return a driver and the records that earlier incarnations left. Raises UsageError, SettingError,
         StorageError."""
         settings = self._checked(group, level, given, durable=durable)
         spec = LEVELS[level]
+        if create is not None and not (isinstance(spec, ByViews) and spec.has_views(settings)):
+            raise UsageError(
+                f"create is for groups whose members change by views, and group {group!r} at level {level} is none: "
+                "leave it out; such a group is begun by its founders, or by the first process that opens it"
+            )
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
-        if group in self._incarnations.by_group and remembers(spec, settings) and group not in self._ended:
-            raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._incarnations.begin(group)
         storage, records = self.files.open_storage(group)
         is_first = self._incarnations.is_first(group)
@@ -354,22 +365,12 @@ class LiveNode:
         finally:
             await self._close_group(group)
 
-    async def leave_for_good(self, group: str, timeout_s: float | None) -> None:
-        """Leave a living group, and wait until this process is out. Raises TimeoutError that names who is missing."""
+    async def leave_for_good(self, group: str) -> None:
+        """Leave a living group, and wait until this process is out."""
         driver = self.drivers[group]
-        member = driver.member
-        driver.leave()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await driver.until(lambda: driver.left)
-        except TimeoutError:
-            behind = driver.settling.behind()
-            status = member.view_status() if isinstance(member, Living) else None
-            waits = behind or (() if status is None else status.waits_for or (status.leader,))
-            what = "to take what was published here" if behind else "to decide a view without this process"
-            raise TimeoutError(
-                f"group {group!r} was not left within {timeout_s:g} s; it waits for {', '.join(map(str, waits))} {what}"
-            ) from None
+        if not driver.left:
+            driver.leave()
+            await driver.until(lambda: driver.left)
         await self._close_group(group)
 
     async def part(self) -> None:
@@ -390,8 +391,6 @@ class LiveNode:
         """Stop the member of a group, notify the others, and release its files."""
         driver = self.drivers.pop(group, None)
         if driver is not None:
-            if driver.ended:
-                self._ended[group] = None
             driver.stop()
             self._presence.close(group)
         await self.files.release(group)
@@ -412,5 +411,9 @@ def _check_name(group: object) -> None:
         size = len(group.encode())
     except UnicodeEncodeError:
         raise UsageError(f"a group's name is text that can be written as UTF-8, and {group!r} is not") from None
+    if not group.isprintable():
+        raise UsageError(
+            f"a group's name is text that can be printed, without control characters, and {group!r} is not"
+        )
     if size > GROUP_NAME_BYTES_MAX:
         raise UsageError(f"a group's name has at most {GROUP_NAME_BYTES_MAX} bytes as UTF-8, and {group!r} has {size}")

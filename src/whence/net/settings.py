@@ -1,14 +1,16 @@
 """The settings of a live node, with what each bound costs and what happens when it is reached."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import msgspec
 from msgspec import structs
 
 from whence.core.dissemination.direct import EVERYBODY_KNOWN
-from whence.core.level import Live
+from whence.core.level import ByViews, Live
 from whence.core.links.detector import DetectorSettings
 from whence.core.registry import LEVELS
+from whence.core.settings import names_in
 from whence.errors import SettingError
 from whence.trace.segments import SEGMENT_BYTES, SEGMENTS_MAX
 
@@ -105,6 +107,7 @@ def settings_of(
     """
     spec: object = LEVELS.get(level)
     _check_live(given)
+    _check_level(level, given)
     chosen: dict[str, object] = spec.live_settings(founders, given, data=data) if isinstance(spec, Live) else {}
     if udp and EVERYBODY_KNOWN.items() <= chosen.items():
         chosen["spread"] = "gossip"
@@ -114,6 +117,26 @@ def settings_of(
                 f"spread={given['spread']} out, or turn udp off"
             )
     return chosen | dict(given)
+
+
+def _check_level(level: str, given: Mapping[str, object]) -> None:
+    """Raise SettingError for a setting that another level has, and this one has not."""
+    if level not in LEVELS or set(given) <= (here := _known_to(level)):
+        return
+    for name in given:
+        others = [other for other in LEVELS if name in _known_to(other)]
+        if name not in here and others:
+            listed = f"level {others[0]}" if len(others) == 1 else f"levels {', '.join(others)}"
+            raise SettingError(f"{name} is a setting of {listed}, and this group is at level {level}: leave it out")
+
+
+@cache
+def _known_to(level: str) -> frozenset[str]:
+    """Return the names of a level's settings; a time in seconds may be given for one in ns."""
+    spec = LEVELS[level]
+    choices: list[dict[str, object]] = [{}, spec.with_views] if isinstance(spec, ByViews) else [{}]
+    names = {name for given in choices for name in names_in(type(spec.settings_from(given)))}
+    return frozenset(names | {f"{name[:-2]}s" for name in names if name.endswith("_ns")})
 
 
 def _check_live(given: Mapping[str, object]) -> None:

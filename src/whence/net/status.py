@@ -1,4 +1,7 @@
-"""What a running node reports about itself: one dictionary. It reveals nothing of payloads or keys."""
+"""What a running node reports about itself: one dictionary. It reveals nothing of payloads or keys.
+
+Some fields are there under their former names too: `boot` is the incarnation, `standing` the state of a ticket.
+"""
 
 from typing import Any
 
@@ -19,6 +22,7 @@ def status(live: LiveNode) -> dict[str, Any]:
     """Return the present state of a node."""
     return {
         "pid": live.me.pid,
+        "incarnation": live.me.incarnation,
         "name": live.name,
         "names": live.peers.names.all(),
         "boot": live.me.incarnation,
@@ -34,11 +38,13 @@ def status(live: LiveNode) -> dict[str, Any]:
 def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
     address = live.peers.book.find(peer.pid)
     rtt_ns = live.peers.rtt_ns(peer.pid)
+    incarnation = peer.process.incarnation if peer.link is not None and peer.process is not None else None
     return {
         "pid": peer.pid,
         "name": live.peers.names.name(peer.pid),
         "connected": peer.link is not None,
-        "boot": peer.process.incarnation if peer.link is not None and peer.process is not None else None,
+        "incarnation": incarnation,
+        "boot": incarnation,
         "address": host_port(address.host, address.port) if address is not None else None,
         "rtt_ms": round(rtt_ns / 1e6, 3) if rtt_ns is not None else None,
         "waiting_bytes": peer.waiting_bytes(),
@@ -51,6 +57,7 @@ def _group(live: LiveNode, driver: Driver) -> dict[str, Any]:
         "name": driver.group,
         "level": driver.context.level,
         "member": driver.joined,
+        "waits_for": "" if driver.joined else live.opening_waits_for(driver.group),
         "members": list(driver.others()),
         "delivered": driver.offsets.position,
         "published": driver.flow.published_events,
@@ -78,7 +85,7 @@ def _overlay(member: Member) -> dict[str, Any] | None:
 
 
 def _view(live: LiveNode, member: Member) -> dict[str, Any]:
-    """Return the view that a member is in; nothing where members do not change by views."""
+    """Return the view that a member is in, None before it is in one; nothing where members do not change by views."""
     if not isinstance(member, Living):
         return {}
     return {"view": msgspec.to_builtins(with_names(member.view_status(), live.peers))}
@@ -93,6 +100,7 @@ def _ticket(ticket: TicketStatus | None) -> dict[str, Any] | None:
         msgspec.structs.asdict(owned) | {"owner": f"{owned.owner.pid}:{owned.owner.incarnation}"}
         for owned in ticket.owners
     ]
+    fields["standing"] = ticket.standing
     return fields | {"waits_for": [f"{pid}:{incarnation}" for pid, incarnation in ticket.waits_for], "owners": owners}
 
 

@@ -6,7 +6,7 @@ import socket
 import stat
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -41,6 +41,17 @@ class Force(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     group: str
     survivors: list[Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]]
+
+
+class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operator's wish: this node is to leave a living group for good."""
+
+    group: str
+    leave: Literal["for good"]
+
+
+OperatorRequest = DeclareDead | Remove | Leave | Force
+"""Everything that an operator may ask of a node."""
 
 
 def status_directory() -> Path:
@@ -106,7 +117,7 @@ def pid_of(status: dict[str, Any], who: str) -> int:
     return pid
 
 
-async def send_request(path: Path, request: DeclareDead | Remove | Force) -> None:
+async def send_request(path: Path, request: OperatorRequest) -> None:
     """Send an operator's request to the node behind a local socket. Raises JoinError, UsageError."""
     answer = await ask(path, msgspec.json.encode(request) + b"\n")
     if "error" in answer:

@@ -1,8 +1,8 @@
 """The servers that answer questions about a running node: a local socket with JSON, and metrics over HTTP.
 
-The only requests that change the node are an operator's: that another process is dead, or is to be removed from a
-group, or that a group goes on with some members only. Only the local socket accepts them. That socket is open to its
-owner alone.
+The only requests that change the node are an operator's: that another process is dead or is to be removed from a
+group, that this one is to leave it, or that a group goes on with some members only. Only the local socket accepts them.
+That socket is open to its owner alone.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ import msgspec
 
 from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
-from whence.net.membership import begin_force, begin_removal
+from whence.net.membership import begin_force, begin_removal, living
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
 from whence.net.status import status
-from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, Force, Remove, is_answered
+from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, Force, Leave, OperatorRequest, Remove, is_answered
 from whence.types import Process
 
 
@@ -115,6 +115,10 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
         if isinstance(request, Force):
             begin_force(driver, request.survivors)
             return {}
+        if isinstance(request, Leave):
+            living(driver)
+            driver.leave()
+            return {}
         if driver.ticket() is None:
             raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")
         driver.act("declare_dead", dead_argument(Process(request.pid, request.incarnation)))
@@ -125,10 +129,10 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
     return {}
 
 
-def _request(line: bytes) -> DeclareDead | Remove | Force:
+def _request(line: bytes) -> OperatorRequest:
     """Return an operator's request. Raises DecodeError."""
-    with contextlib.suppress(msgspec.ValidationError):
-        return msgspec.json.decode(line, type=Remove)
-    with contextlib.suppress(msgspec.ValidationError):
-        return msgspec.json.decode(line, type=Force)
+    kinds: tuple[type[OperatorRequest], ...] = (Remove, Leave, Force)
+    for kind in kinds:
+        with contextlib.suppress(msgspec.ValidationError):
+            return msgspec.json.decode(line, type=kind)
     return msgspec.json.decode(line, type=DeclareDead)

@@ -222,7 +222,7 @@ def test_what_is_kept_stays_within_its_bounds() -> None:
 
 
 def test_a_life_that_is_closed_takes_its_bundles_along() -> None:
-    direct = direct_of(bounds=Limits(boots_per_sender_max=1, senders_max=2))
+    direct = direct_of(bounds=Limits(incarnations_per_sender_max=1, senders_max=2))
     told(direct, Push([packed(Process(3, 1), 1, [b"xx"])]))
     told(direct, Push([packed(Process(3, 2), 1, [b"yyy"])]))
     by_name = {gauge.name: gauge for gauge in direct.gauges()}

@@ -50,7 +50,7 @@ def test_a_process_over_the_limit_is_dropped_but_never_oneself() -> None:
 
 
 def test_the_oldest_life_of_a_peer_is_closed_for_good_when_there_are_too_many() -> None:
-    order = Arrival(ME, Limits(boots_per_sender_max=2))
+    order = Arrival(ME, Limits(incarnations_per_sender_max=2))
     for incarnation in (2, 3):
         assert reasons(order, Process(7, incarnation)) == ["delivered"]
     assert reasons(order, Process(7, 1)) == ["closed_life"], "older than all that are remembered"

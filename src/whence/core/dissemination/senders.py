@@ -27,14 +27,16 @@ class Senders(Generic[State]):
         incarnations = self._incarnations.get(pid)
         if incarnations is None:
             return "senders_max" if len(self._incarnations) >= self._limits.senders_max else None
-        if len(incarnations) >= self._limits.boots_per_sender_max and incarnation < min(incarnations):
+        if len(incarnations) >= self._limits.incarnations_per_sender_max and incarnation < min(incarnations):
             return "closed_life"
         return None
 
     def crowded_out(self, pid: int) -> Process | None:
         """Return the incarnation of the peer that must be closed before another can be opened; None if none must."""
         incarnations = self._incarnations.get(pid, {})
-        return Process(pid, min(incarnations)) if len(incarnations) >= self._limits.boots_per_sender_max else None
+        return (
+            Process(pid, min(incarnations)) if len(incarnations) >= self._limits.incarnations_per_sender_max else None
+        )
 
     def open(self, pid: int, incarnation: int) -> State:
         """Begin to remember a process that is not refused; return its state."""

@@ -1,5 +1,6 @@
 """One attempt at a change of the view: what it wants, how far it is, and who has answered."""
 
+from collections.abc import Container
 from enum import Enum
 
 from msgspec import Struct
@@ -56,3 +57,16 @@ class Attempt:
         """Return those that report and flush."""
         dead = self.dead
         return tuple(member.pid for member in self.view.members if member.pid not in dead)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Return those that were asked in this phase and have not answered."""
+        voters = tuple(voter.pid for voter in self.view.voters)
+        asked_and_answers: dict[Phase, tuple[tuple[int, ...], Container[int]]] = {
+            Phase.PREPARE: (voters, self.promises),
+            Phase.REPORT: (self.asked, self.reports),
+            Phase.FLUSH: (self.asked, self.flushed),
+            Phase.ACCEPT: (voters, self.votes),
+        }
+        asked, answers = asked_and_answers[self.phase]
+        return tuple(pid for pid in asked if pid not in answers)

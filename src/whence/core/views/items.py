@@ -113,9 +113,12 @@ class JoinRequest(Item, frozen=True, tag=94):
 
 
 class Hint(Item, frozen=True, tag=95):
-    """Ask again, quoting this epoch: a request that quotes no current epoch may be an old copy."""
+    """Ask again, quoting this epoch: a request that quotes no current epoch may be an old copy. Or, to one that does:
+    nobody can be added now."""
 
     epoch: Epoch
+    missing: Pids = field(default_factory=list)
+    """Voters that do not answer, and without whom those that do are no quorum."""
 
 
 class Wish(Item, frozen=True, tag=96):

@@ -39,8 +39,6 @@ class Leader:
         """Members whose removal was given up, because nobody has what counts of them, and until when."""
         self.yields_until: Instant = 0
         """Somebody wants to remove this member: until then it removes nobody itself."""
-        self.waits_for: list[int] = []
-        """Who has not answered the present attempt."""
         self.asked_at: Instant = 0
         """When the first attempt at this change began."""
         self.fruitless = 0
@@ -52,7 +50,6 @@ class Leader:
         self.dead = {}
         if changed:
             self.fruitless = 0
-        self.waits_for = []
 
     # --- what is wanted ---
 
@@ -162,27 +159,20 @@ class Leader:
     def repeat(self, ready: Ready) -> None:
         """Send the question of this phase again to those that have not answered."""
         attempt = self.attempt
-        if attempt is None:
+        if attempt is None or not (missing := attempt.missing):
             return
         instance, ballot = attempt.view.epoch, attempt.ballot
-        voters = [voter.pid for voter in attempt.view.voters]
         match attempt.phase:
             case Phase.PREPARE:
-                missing = [pid for pid in voters if pid not in attempt.promises]
                 item: Prepare | Freeze | Target | Accept = Prepare(instance, ballot)
             case Phase.REPORT:
-                missing = [pid for pid in attempt.asked if pid not in attempt.reports]
                 item = Freeze(instance, ballot, list(attempt.plan.remove))
             case Phase.FLUSH:
-                missing = [pid for pid in attempt.asked if pid not in attempt.flushed]
                 item = Target(instance, ballot, attempt.targets)
             case Phase.ACCEPT:
                 assert attempt.value is not None
-                missing = [pid for pid in voters if pid not in attempt.votes]
                 item = Accept(instance, ballot, attempt.value)
-        self.waits_for = missing
-        if missing:
-            ready.send.append(Send(tuple(missing), item))
+        ready.send.append(Send(missing, item))
 
     def _promised(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
         if not self._is_quorum(attempt, attempt.promises):

@@ -250,8 +250,8 @@ class ViewMember(Observed, Operated):
 
     def _receive_outside(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
-            case Hint(epoch):
-                self.newcomer.hint(pid, epoch, ready)
+            case Hint():
+                self.newcomer.hint(pid, item, ready)
             case Decree(view):
                 self.newcomer.added(view, now, ready)
             case _:

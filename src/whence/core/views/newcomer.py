@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.changes import Changes
-from whence.core.views.items import JoinRequest
+from whence.core.views.items import Hint, JoinRequest
 from whence.core.views.journal import Opened
 from whence.core.views.peers import NEVER
 from whence.core.views.streams import Stream
@@ -24,6 +24,10 @@ class Newcomer:
         self.changes = changes
         self.state, self.links, self.journal = changes.state, changes.links, changes.journal
         self.contacts: tuple[int, ...] = ()
+        self.missing_voters: tuple[int, ...] = ()
+        """Voters without whom nobody can be added, as a member says that was asked."""
+        self._was_hinted = False
+        """Somebody answered the last request."""
         self._at = 0
         self.rivals: dict[int, int] = {}
         """Who answered in the name of another group than the first that did, and its epoch: they have one name, and
@@ -43,12 +47,16 @@ class Newcomer:
     def repeat(self, now: Instant, ready: Ready) -> None:
         """Ask again, while nothing was decided."""
         self.ask_at = NEVER
+        if not self._was_hinted:
+            self.missing_voters = ()  # what was said before the last request need not hold any more
+        self._was_hinted = False
         if self.state.me is None and self.contacts and not self.rivals:
             ready.send.append(Send(self.contacts, JoinRequest(self._at)))
             self.ask_at = now + self.changes.settings.retry_ns
 
-    def hint(self, sender: int, epoch: int, ready: Ready) -> None:
-        """Ask again, quoting the current epoch."""
+    def hint(self, sender: int, hint: Hint, ready: Ready) -> None:
+        """Ask again, quoting the current epoch, unless that was quoted: then note which voters are missing."""
+        epoch = hint.epoch
         if self.state.me is not None:
             return
         if self._at and is_foreign(epoch, self._at - 1):
@@ -56,8 +64,10 @@ class Newcomer:
                 ready.notes.append(Note("note", "two_groups", peer=sender, epoch=epoch))
             self.rivals[sender] = epoch
         elif epoch + 1 >= self._at and not self.rivals:
-            self._at = epoch + 1
-            ready.send.append(Send((sender,), JoinRequest(self._at)))
+            self.missing_voters, self._was_hinted = tuple(hint.missing), True
+            if epoch + 1 > self._at or not hint.missing:
+                self._at = epoch + 1
+                ready.send.append(Send((sender,), JoinRequest(self._at)))
 
     def added(self, view: View, now: Instant, ready: Ready) -> None:
         """Become a member, if this process, and no earlier one with its number, was added by a view."""

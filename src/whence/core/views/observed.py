@@ -8,6 +8,7 @@ from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
 from whence.core.views.publisher import Publisher
+from whence.core.views.recovery import Recovery
 from whence.core.views.removal import Removal
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
@@ -27,6 +28,7 @@ class Observed:
     stability: Stability
     inbox: Inbox
     removal: Removal
+    recovery: Recovery
     _status: Status
     _publisher: Publisher
 
@@ -57,6 +59,11 @@ class Observed:
     def line(self) -> int:
         """Return which group of its name it is in, and which generation of it; 0 outside any."""
         return line_of(self.state.adopted) if self.state.me is not None and self.state.adopted >= 0 else 0
+
+    @property
+    def has_published(self) -> bool:
+        """Tell whether it published events, in any incarnation that it remembers."""
+        return self.recovery.bundles > 0
 
     # --- the group ---
 

@@ -11,8 +11,10 @@ MS = 1_000_000
 LIVE_VIEWS = {"retry_ns": 1000 * MS, "suspect_ns": 3000 * MS}
 """For connections, which lose nothing while they last and have a failure detector of their own: repeating is rare."""
 
-REMOVE_AFTER_NS = 30_000 * MS
-"""How long a live group waits for a silent member that cannot come back as the same one."""
+REMOVE_AFTER_NS = 10_000 * MS
+"""How long a live group waits for a silent member that cannot come back as the same one. Shorter: a pause removes
+members that live. Longer: publishers whose windows are full wait for the dead, and must not give up before it is
+removed."""
 
 
 class ViewSettings(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """What an application or an operator may ask a member of a living group: who is in it, and what is waited for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whence.core.member import MemberStatus, ViewStatus
+from whence.core.views.attempt import Phase
 from whence.core.views.changes import Changes
 from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
@@ -10,6 +11,17 @@ from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId
 from whence.epochs import generation_of, number_of
+from whence.errors import WITHOUT_QUORUM
+
+PHASES = {
+    Phase.PREPARE: "ask the voters",
+    Phase.REPORT: "learn what everybody has",
+    Phase.FLUSH: "share what was published",
+    Phase.ACCEPT: "vote",
+}
+"""What a change does in each of its phases."""
+
+NO_QUORUM = "there is no quorum"
 
 
 class Status:
@@ -25,6 +37,7 @@ class Status:
         state, changes = self._state, self._changes
         if state.me is None or state.entered not in state.views:
             return None
+        change, waits_for = self._change()
         return ViewStatus(
             epoch=number_of(state.entered),
             adopted=number_of(state.adopted),
@@ -32,7 +45,9 @@ class Status:
             members=tuple(self._member(member) for member in state.view.members),
             frozen=tuple(state.frozen),
             leader=changes.wishes.leads(),
-            waits_for=tuple(self._waits_for()),
+            waits_for=waits_for,
+            change=change,
+            leaving=changes.removal.leaving,
         )
 
     def _member(self, member: MemberId) -> MemberStatus:
@@ -56,14 +71,27 @@ class Status:
             if (stream := state.streams.get(member)) is not None
         )
 
-    def _waits_for(self) -> list[int]:
-        """Return the members that a change led here waits for, or those of which something is missing here."""
-        state, leader = self._state, self._changes.leader
-        if self._changes.force.survivors:
-            return self._changes.force.waits_for
-        if leader.attempt is not None:
-            return leader.waits_for
-        return [member.pid for member in state.open_cuts]
+    def _change(self) -> tuple[str, tuple[int, ...]]:
+        """Say which change is under way or wanted, and whom it waits for."""
+        state, wishes, force = self._state, self._changes.wishes, self._changes.force
+        if force.survivors:
+            return f"force a generation of {', '.join(map(str, force.survivors))}", tuple(force.waits_for)
+        silent = tuple(wishes.missing_voters())
+        if (attempt := self._changes.leader.attempt) is not None:
+            plan = attempt.plan
+            wanted = _wanted(plan.remove, plan.joins) or "make voters"
+            return f"{wanted}: {NO_QUORUM if silent else PHASES[attempt.phase]}", silent or attempt.missing
+        if state.open_cuts:
+            missing = tuple(member.pid for member in state.open_cuts)
+            return f"enter view {number_of(state.adopted)}: get what the removed published", missing
+        gone = dict.fromkeys([*state.frozen, *[member.pid for member in wishes.condemned]])
+        leaver = {state.pid: None} if self._changes.removal.leaving else {}
+        wanted = _wanted(gone | leaver, wishes.joining)
+        if not wanted:
+            return "", ()
+        if silent:
+            return f"{wanted}: {NO_QUORUM}", silent
+        return wanted, (wishes.leads(),)
 
     def opening(self) -> str:
         """Say what this process waits for before it is live; empty if it is, or was removed."""
@@ -72,6 +100,11 @@ class Status:
             if rivals := self._newcomer.rivals:
                 others = ", ".join(map(str, rivals))
                 return f"an operator: process {others} is in another group of this name than those that answered first"
+            if missing := self._newcomer.missing_voters:
+                return (
+                    f"the voters {', '.join(map(str, missing))}, which do not answer and without whom nobody can be "
+                    f"added: {WITHOUT_QUORUM}"
+                )
             asked = ", ".join(map(str, self._newcomer.contacts))
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
         if state.live or self._changes.removal.by is not None:
@@ -94,3 +127,9 @@ class Status:
         if view.has_quorum(stays) and any(voter.pid in stays for voter in view.voters):
             return ()
         return tuple(voter.pid for voter in view.voters if voter.pid in without)
+
+
+def _wanted(gone: Iterable[int], come: Iterable[int]) -> str:
+    """Say who is to be removed and who to be added."""
+    parts = (("remove", list(gone)), ("add", list(come)))
+    return " and ".join(f"{what} {', '.join(map(str, pids))}" for what, pids in parts if pids)

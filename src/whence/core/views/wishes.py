@@ -102,6 +102,20 @@ class Wishes:
         elif member is None or item.replace or self._is_gone(pid, incarnation):
             self._joins[pid] = (incarnation, now)
             self.look(now)
+            if missing := self.missing_voters():
+                ready.send.append(Send((pid,), Hint(state.adopted, missing)))
+
+    @property
+    def joining(self) -> tuple[int, ...]:
+        """Return the processes that asked this member to be added."""
+        return tuple(self._joins)
+
+    def missing_voters(self) -> list[int]:
+        """Return the voters that do not answer, if those that do are no quorum."""
+        view, silent = self.state.latest, self.links.suspects.now
+        if view.has_quorum([voter.pid for voter in view.voters if voter.pid not in silent]):
+            return []
+        return [voter.pid for voter in view.voters if voter.pid in silent]
 
     def _is_current(self, item: JoinRequest) -> bool:
         """Tell whether a request quotes the current epoch."""

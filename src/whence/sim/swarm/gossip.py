@@ -80,7 +80,7 @@ def _cramped(rng: Random) -> tuple[int, dict[str, Any]]:
     nodes = rng.randint(3, 6)
     settings = {
         "fanout": 3, "rounds": 8, "idle_rounds": 1, "history": 24,
-        "held_bundles_max": 3, "held_bytes_max": 200, "spans_per_sender_max": 2, "boots_per_sender_max": 2,
+        "held_bundles_max": 3, "held_bytes_max": 200, "spans_per_sender_max": 2, "incarnations_per_sender_max": 2,
     }  # fmt: skip
     return nodes, settings
 

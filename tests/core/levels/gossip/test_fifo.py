@@ -54,7 +54,7 @@ STEPS = st.lists(st.one_of(ARRIVALS, ARRIVALS, ARRIVALS, st.integers(0, HOLD_NS)
 LIMITS = st.builds(
     Limits,
     senders_max=st.integers(1, 4),
-    boots_per_sender_max=st.integers(1, 3),
+    incarnations_per_sender_max=st.integers(1, 3),
     held_bundles_max=st.integers(1, 6),
     held_bytes_max=st.integers(1, 80),
 )
@@ -189,7 +189,7 @@ def test_what_is_no_snapshot_is_refused_and_changes_nothing(snapshot: bytes) -> 
 
 
 def test_a_snapshot_keeps_the_limits_of_who_adopts_it() -> None:
-    fifo = Fifo(ME, Limits(senders_max=2, boots_per_sender_max=2), HOLD_NS)
+    fifo = Fifo(ME, Limits(senders_max=2, incarnations_per_sender_max=2), HOLD_NS)
     fifo.adopt(b"".join([entry(2, 1, 5), entry(2, 3, 6), entry(2, 2, 7), entry(2, 2, 8), entry(3, 1, 9)]))
     assert fifo.snapshot() == entry(*ME, 1) + entry(2, 3, 6) + entry(2, 2, 8)
 
@@ -210,7 +210,7 @@ def test_a_process_that_published_its_last_number_is_still_part_of_a_snapshot() 
 
 
 def test_a_closed_life_gives_out_what_it_held_and_takes_no_more() -> None:
-    fifo, ready = Fifo(ME, Limits(boots_per_sender_max=1), HOLD_NS), Ready()
+    fifo, ready = Fifo(ME, Limits(incarnations_per_sender_max=1), HOLD_NS), Ready()
     fifo.admit(bundle_of(YOU, 1), 0, Ready())
     newer = Process(YOU.pid, YOU.incarnation + 1)
     fifo.admit(bundle_of(newer, 0), 1, ready)
@@ -225,7 +225,7 @@ def test_a_closed_life_gives_out_what_it_held_and_takes_no_more() -> None:
 
 
 def test_a_closed_life_gives_out_all_it_held_with_every_gap_between() -> None:
-    fifo, ready = Fifo(ME, Limits(boots_per_sender_max=1), HOLD_NS), Ready()
+    fifo, ready = Fifo(ME, Limits(incarnations_per_sender_max=1), HOLD_NS), Ready()
     for number in (1, 3, 5):
         fifo.admit(bundle_of(YOU, number), 0, Ready())
     fifo.admit(bundle_of(Process(YOU.pid, YOU.incarnation + 1), 1), 1, ready)

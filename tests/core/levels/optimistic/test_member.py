@@ -24,15 +24,15 @@ def founder() -> OptimisticMember:
 @pytest.mark.parametrize(("acquire", "release"), [("acquire_ticket", "release_ticket"), ("cjoin", "cleave")])
 def test_a_ticket_is_asked_for_and_given_back_under_either_name(acquire: str, release: str) -> None:
     member = founder()
-    assert member.status(0).standing == "none"
+    assert member.status(0).state == "none"
     asked = member.act(acquire, 0, 0)
     assert [note.reason for note in asked.notes] == ["ticket_asked"]
-    assert member.status(0).standing == "joining"
+    assert member.status(0).state == "joining"
     with pytest.raises(UsageError, match="already has a ticket, or asks for one"):
         member.act(acquire, 0, 0)
     given_back = member.act(release, 0, 1)
     assert [note.reason for note in given_back.notes] == ["ticket_given_back"]
-    assert member.status(1).standing == "none"
+    assert member.status(1).state == "none"
     with pytest.raises(UsageError, match="neither has a ticket nor asks for one"):
         member.act(release, 0, 1)
 

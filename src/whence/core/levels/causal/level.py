@@ -142,6 +142,15 @@ class CausalLevel(NamedTuple):
             return given["spread"] not in MESH
         return len(founders) > MESH_MEMBERS_MAX or any(name in given for name in OF_TREES)
 
+    @property
+    def with_views(self) -> dict[str, object]:
+        """Return the settings of groups whose members change by views."""
+        return {"membership": "living"}
+
+    def has_views(self, settings: Settings) -> bool:
+        """Tell whether the members may change."""
+        return settings.is_living
+
     def check_place(self, process: int, settings: Settings) -> None:
         """Raise SettingError for a process that has no place in the group, or whose messages no other could read. In a
         living group every process may have one."""

@@ -111,7 +111,7 @@ class OptimisticMember(StagedMember):
         return self._wake_by(ready, now)
 
     def status(self, now: Instant) -> TicketStatus:
-        """Return this process's standing in the cluster: its ticket, and how long its lease lasts."""
+        """Return how this process stands in the cluster: its ticket, and how long its lease lasts."""
         return self._tickets.status(now)
 
     def refusal(self, now: Instant) -> WhenceError | None:

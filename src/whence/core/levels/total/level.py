@@ -56,6 +56,15 @@ class TotalLevel(NamedTuple):
             member.clock.is_first_incarnation()
         return member
 
+    @property
+    def with_views(self) -> dict[str, object]:
+        """Return the settings of groups whose members change by views."""
+        return {"order": "strict"}
+
+    def has_views(self, settings: TotalSettings | StrictTotalSettings) -> bool:
+        """Tell whether members change by views: those of strict groups do."""
+        return isinstance(settings, StrictTotalSettings)
+
     def held_bytes_max(self, settings: TotalSettings | StrictTotalSettings) -> int | None:
         """Return how many payload bytes members hold back by design, until it is their turn. A strict group has a
         window of its own."""

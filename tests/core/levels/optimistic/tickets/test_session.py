@@ -61,12 +61,12 @@ def test_a_lease_that_ran_out_suspends_and_a_renewed_one_resumes() -> None:
     cluster.now += SETTINGS.lease_ns + 1
     with pytest.raises(LeaseSuspendedError, match="lease has run out; retry in"):
         cluster.managers[1].authorize(cluster.now)
-    assert cluster.managers[1].status(cluster.now).standing == "suspended"
+    assert cluster.managers[1].status(cluster.now).state == "suspended"
     cluster.lost = lambda source, target, item: False
     cluster.rounds(2)
     assert cluster.managers[1].authorize(cluster.now).ticket_epoch == ticket_epoch
     status = cluster.managers[1].status(cluster.now)
-    assert (status.standing, status.ticket, status.epoch) == ("active", *ticket_epoch)
+    assert (status.state, status.ticket, status.epoch) == ("active", *ticket_epoch)
     assert 0 < status.lease_left_ns <= SETTINGS.lease_ns
 
 
@@ -383,7 +383,7 @@ def test_who_asks_where_no_ticket_is_free_is_told_so() -> None:
     with pytest.raises(NotCoordinatorError, match=r"asked last had none to give; retry in") as refusal:
         cluster.managers[7].authorize(cluster.now)
     status = cluster.managers[7].status(cluster.now)
-    assert (status.standing, status.why, status.retry_ns) == ("joining", refusal.value.why, refusal.value.retry_ns)
+    assert (status.state, status.why, status.retry_ns) == ("joining", refusal.value.why, refusal.value.retry_ns)
     cluster.managers[7].applicant.on_reject(Process(8, 1), cluster.now, full=False)
     assert "had none to give" in cluster.managers[7].status(cluster.now).why, (
         "who is no coordinator knows nothing of tickets"

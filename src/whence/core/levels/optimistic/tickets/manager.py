@@ -191,15 +191,15 @@ class TicketManager:
         return None
 
     def status(self, now: Instant) -> TicketStatus:
-        """Return this process's standing."""
+        """Return how this process stands."""
         session, refusal = self.coordinator.session, self.refusal(now)
         acts = session is not None and session.authority.may_act(now)
-        standing = "joining" if self.applicant.wanted else "none"
+        state = "joining" if self.applicant.wanted else "none"
         if session is not None:
             suspended = session.state is SessionState.ACTIVE and not acts
-            standing = "suspended" if suspended else session.state.value
+            state = "suspended" if suspended else session.state.value
         return TicketStatus(
-            standing=standing,
+            state=state,
             ticket=session.ticket_epoch.ticket if session is not None else None,
             epoch=session.ticket_epoch.epoch if session is not None else None,
             lease_left_ns=session.authority.until() - now if session is not None and acts else 0,

@@ -1,0 +1,310 @@
+"""The doors of living groups: what is wrong is named as it was given, what takes long says what it waits for and what
+to do, and defaults do not get in each other's way."""
+
+import asyncio
+import inspect
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.net.live import DEADLINE_S, within
+from tests.net.test_living import BOTH, CAUSAL, GROUP, STRICT, cluster, quiet
+from whence import blocking
+from whence.api.node import Node, join
+from whence.cli.app import run as command
+from whence.cli.top import status_page
+from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
+from whence.errors import (
+    EventsLostError,
+    JoinTimeoutError,
+    LeaveTimeoutError,
+    NotMemberError,
+    RemovedError,
+    UsageError,
+    WhenceError,
+)
+from whence.net.membership import View
+from whence.net.status import status
+from whence.net.status_server import serve_status
+
+NEVER_REMOVED: dict[str, Any] = {"remove_after_s": float("inf")}
+
+
+def test_a_dead_member_is_removed_long_before_those_who_wait_for_it_give_up() -> None:
+    patience = inspect.signature(Node.open).parameters
+    noticed_and_removed_s = (REMOVE_AFTER_NS + LIVE_VIEWS["suspect_ns"]) / 1e9
+    for name in ("publish_wait_s", "timeout_s"):
+        assert 2 * noticed_and_removed_s < patience[name].default, name
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"level": "fifo", "membership": "living"},
+            "membership is a setting of .*causal.* at level fifo: leave it out",
+        ),
+        ({"level": "fifo", "remove_after_s": 5}, "remove_after_s is a setting of .*causal.* at level fifo"),
+        ({"level": "fifo", "order": "strict"}, "'?order'? is"),
+        ({"level": "fifo", "create": True}, "create is for groups whose members change by views"),
+        ({"level": "eventual", "create": True}, "create is for groups whose members change by views"),
+        ({**CAUSAL, "remove_after_s": 0}, "remove_after_s is a number of seconds above 0, or inf for never, not 0"),
+        ({**CAUSAL, "remove_after_s": True}, "remove_after_s is a number of seconds .*, not True"),
+        ({**CAUSAL, "remove_after_s": -1}, "remove_after_s is a number of seconds .*, not -1"),
+        ({**CAUSAL, "remove_after_s": float("nan")}, "remove_after_s is a number of seconds .*, not nan"),
+        ({**CAUSAL, "remove_after_s": 10**5000}, "remove_after_s is a number of seconds .*, not more than 10"),
+        ({**STRICT, "remove_after_s": "soon"}, "remove_after_s is a number of seconds .*, not 'soon'"),
+        ({**CAUSAL, "settings": {"remove_after": 5}}, "no setting is called 'remove_after'; did you mean remove_after"),
+        ({**CAUSAL, "settings": {"keeps": "all"}}, "no setting is called 'keeps'; did you mean keep"),
+        ({**CAUSAL, "timeout_s": True}, "timeout_s is a number of seconds"),
+    ],
+)
+def test_a_wrong_option_is_named_as_it_was_given_in_one_sentence(given: dict[str, Any], words: str) -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            with pytest.raises(UsageError, match=words) as refused:
+                await node.open(GROUP, **given)
+            assert len(str(refused.value)) < 200, "no list of everything else"
+            assert "_ns" not in str(refused.value) or "did you mean" in str(refused.value)
+
+    within(main())
+
+
+@pytest.mark.parametrize("name", ["\x00", "a\nb", "\x1b[31m", "\u202e", "\ud800"])
+def test_the_name_of_a_group_can_be_printed(name: str) -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            with pytest.raises(UsageError, match="a group's name is text"):
+                await node.open(name)
+            await node.open("les Alpes, été 🏔")
+
+    within(main())
+
+
+def test_times_may_be_given_in_seconds_wherever_settings_are(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two, three = await made.found(1, 2, 3, settings={"remove_after_s": "0.5"})
+            await three.kill()
+            await one.sees(1, 2)
+            await two.sees(1, 2)
+
+    within(main())
+
+
+# --- leaving ---
+
+
+def test_leaving_that_takes_long_says_whom_it_waits_for_goes_on_and_is_finished_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.kill()
+            await one.group.publish(b"not taken by three")
+            with pytest.raises(LeaveTimeoutError, match=r"goes on leaving, .*waits for 3 to take what was published"):
+                await one.group.leave(1.0)
+            view = one.group.view()
+            assert view is not None
+            assert view.leaving
+            with pytest.raises(NotMemberError, match="leaving group"):
+                await one.group.publish(b"too late")
+            await two.group.publish(b"still for one")
+            await one.has(b"still for one")
+            await two.group.remove(3, DEADLINE_S)
+            await one.group.leave(DEADLINE_S)
+            await two.sees(2)
+            await one.open()
+            await two.sees(2, 1)
+
+    within(main())
+
+
+def test_a_member_that_cannot_leave_may_be_closed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            one, two, three = await made.found(1, 2, 3, **NEVER_REMOVED)
+            await two.kill()
+            await three.kill()
+            for _ in range(2):
+                with pytest.raises(TimeoutError) as told:
+                    await one.group.leave(0.3)
+                assert isinstance(told.value, WhenceError)
+            await one.group.close()
+            assert GROUP not in one.node.groups
+
+    within(main())
+
+
+# --- closing and opening again ---
+
+
+@BOTH
+def test_a_durable_member_that_was_closed_opens_again_in_the_same_process(kind: dict[str, Any], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            for number in range(3):
+                await three.group.close()
+                assert three.reader is not None
+                await three.reader
+                await one.group.publish(b"meanwhile %d" % number)
+                await three.open()
+                await three.has(b"meanwhile %d" % number)
+                await three.group.publish(b"back again %d" % number)
+                await two.has(b"back again %d" % number)
+            assert len(three.taken) == len(set(three.taken)), "nothing comes twice"
+            view = three.group.view()
+            assert view is not None
+            assert [member.joined for member in view.members] == [0, 0, 0], "it is the same member"
+
+    within(main())
+
+
+def test_what_was_not_taken_before_closing_comes_when_the_group_is_opened_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path, status=False) as node:
+            group = await node.open(GROUP, **CAUSAL, create=True, ack="manual")
+            await group.publish_many([b"a", b"b"])
+            first = await group.next(DEADLINE_S)
+            group.ack(first)
+            await group.next(DEADLINE_S)
+            await group.close()
+            again = await node.open(GROUP, **CAUSAL, ack="manual")
+            assert (await again.next(DEADLINE_S)).payload == b"b"
+            with pytest.raises(WhenceError):
+                group.ack()
+
+    within(main())
+
+
+# --- missing voters ---
+
+
+def test_who_cannot_be_added_is_told_which_voters_are_missing_and_what_to_do(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            _, two, three = await made.found(1, 2, 3, **NEVER_REMOVED)
+            await two.kill()
+            await three.kill()
+            (four,) = await made.start(4)
+            with pytest.raises(JoinTimeoutError, match=r"the voters 2, 3, which do not answer .*another name"):
+                await four.open(timeout_s=6)
+
+    within(main())
+
+
+# --- removed without having published ---
+
+
+def test_who_was_removed_and_published_nothing_hears_nothing_of_its_events(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, _, three = await made.found(1, 2, 3)
+            await one.group.remove(3, DEADLINE_S)
+            with pytest.raises(RemovedError, match=r"^this member was removed by view 1; open the group again"):
+                await three.group.next(DEADLINE_S)
+            await three.kill()
+
+    within(main())
+
+
+def test_what_a_receipt_is_about_can_be_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            group = await node.open(GROUP, **CAUSAL, create=True)
+            one = await group.publish(b"a")
+            assert repr(one) == "Receipt(of 1 event, without a number yet)"
+            event = await one.accepted()
+            assert repr(one) == f"Receipt(of 1 event, {tuple(event)})"
+            many = await group.publish_many([b"b", b"c"])
+            await many.accepted()
+            assert repr(many) == f"Receipt(of 2 events, {(1, event.incarnation, 2)} to 3)"
+            group.publish_nowait(b"d")
+            late = group.publish_nowait(b"e")
+            group._driver.leave()
+            with pytest.raises(WhenceError):
+                await late.accepted()
+            assert repr(late).startswith("Receipt(of 1 event, refused: ")
+            with pytest.raises(EventsLostError):
+                await group.close()
+
+    within(main())
+
+
+# --- scripts and operators ---
+
+
+def test_scripts_see_views_leave_and_remove() -> None:
+    given: dict[str, Any] = {"status": False}
+    with blocking.join(1, **given) as one, blocking.join(2, contacts=[one.address], **given) as two:
+        here = one.open(GROUP, **CAUSAL, create=True)
+        there = two.open(GROUP, **CAUSAL)
+        here.publish(b"x")
+        seen = []
+        for event in there.events():
+            seen.append(event)
+            if not isinstance(event, View):
+                break
+        assert isinstance(seen[0], View)
+        assert seen[0].members == (1, 2)
+        assert there.members() == (1,)
+        there.leave(DEADLINE_S)
+        view = here.view()
+        assert view is not None
+        assert [member.pid for member in view.members] == [1]
+        again = two.open(GROUP, **CAUSAL)
+        here.remove(2, DEADLINE_S)
+        with pytest.raises(RemovedError):
+            list(again)
+
+
+def test_members_says_of_a_process_that_waits_what_it_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            served = await serve_status(node.live, tmp_path / "s")
+            opening = asyncio.create_task(node.open(GROUP, **CAUSAL, founders=[1, 2], timeout_s=None))
+            while GROUP not in node.live.drivers or not node.live.opening_waits_for(GROUP):
+                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(command, ["members", GROUP, "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["top", "--once", "--socket", str(tmp_path / "s")]) == 0
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            served.close()
+
+    within(main())
+    told = capsys.readouterr()
+    assert "process 1 is not a member of group 'alps' yet, or no longer: it waits for its founders 2" in told.err
+    assert "not a member yet; waits for its founders 2" in " ".join(told.out.split())
+
+
+def test_top_shows_the_view_who_leads_who_is_suspected_and_who_is_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            one, two, three = await made.found(1, 2, 3, **NEVER_REMOVED)
+            await quiet([one, two, three])
+            await three.kill()
+            await two.kill()
+            await (await one.group.publish(b"for nobody")).accepted()
+            removing = asyncio.create_task(one.group.remove(3, DEADLINE_S))
+            while not (view := one.group.view()) or not (view.change and all(m.suspected for m in view.members[1:])):
+                await asyncio.sleep(0.01)
+            page = io.StringIO()
+            Console(width=200, file=page).print(status_page(status(one.node.live), {}, 1.0))
+            shown = page.getvalue()
+            rows = [
+                [cell.strip() for cell in line.strip("│┃").split("│")] for line in shown.splitlines() if "alps" in line
+            ]
+            assert [GROUP, "0", "1", "remove 3: there is no quorum", "2, 3"] in rows
+            assert [GROUP, "1", "0", "yes", "yes", ""] in [row[:6] for row in rows]
+            assert [row for row in rows if row[:6] == [GROUP, "3", "0", "yes", "yes", "yes"] and int(row[6]) > 0]
+            removing.cancel()
+            await asyncio.gather(removing, return_exceptions=True)
+
+    within(main())

@@ -19,8 +19,9 @@ from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
+from whence.cli.demo_replacement import FELT, LOST_MACHINE
 from whence.cli.demo_report import Section, write_demo_report
-from whence.cli.live_demo import run_live_demo
+from whence.cli.live_demo import LiveResult, run_live_demo
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
 from whence.core.levels.causal.tree.topology import parents_of
 from whence.sim.canary import CANARY
@@ -74,9 +75,14 @@ BUG = (
 STORY = "The smallest story that breaks the promise: time runs to the right, a line per process."
 
 LIVE = (
-    "Eight real processes on loopback, a proxy before each. A coordinator and an inner node of the tree, which is a "
-    "merger too, are killed and started again; three are cut off from the rest. One machine has one clock, so that "
-    "promises about true time are judged too."
+    "Eight real processes on loopback, a proxy before each. A coordinator and one more are killed and started again; "
+    "a machine dies for good with its disk, is removed, and an empty one takes its place; three are cut off from the "
+    "rest. One machine has one clock, so that promises about true time are judged too."
+)
+
+VIEWS = (
+    "A line per process: the bars are as high as it was handed much, in the colour of the view it was in; a triangle "
+    "where it entered a view, a cross where it was killed."
 )
 
 CANARY_SCHEDULES_MAX = 50
@@ -95,8 +101,8 @@ def demo(
 
     Each level runs a group in which members crash, come back, join, leave, stall and are cut off; its trace is written,
     read back and judged; one event's way through the group is drawn. Then a bug is planted, and must be caught. At last
-    eight real processes run a group at every level; two are killed, the network is partitioned, and the oracles judge
-    what they recorded.
+    eight real processes run a group at every level; two are killed, a machine is lost and replaced, the network
+    is partitioned, and the oracles judge what they recorded.
     """
     into = directory(out, "--out")
     results: dict[str, tuple[dict[str, Any], list[Verdict]]] = {}
@@ -114,7 +120,7 @@ def demo(
             task = bar.add_task("live: eight processes start", total=1.0)
             ran = run_live_demo(into, lambda done, what: bar.update(task, completed=done, description=f"live: {what}"))
             bar.update(task, completed=1.0)
-            shown = {level: _live_section(level, *result) for level, result in ran.items()}
+            shown = {level: _live_section(level, result) for level, result in ran.items()}
             sections += shown.values()
     page = write_demo_report(into / "report.html", sections, nodes, seed)
     all_fine = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
@@ -237,14 +243,16 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
     return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
 
 
-def _live_section(level: str, trace: Trace, verdicts: list[Verdict], path: str) -> Section:
+def _live_section(level: str, result: LiveResult) -> Section:
     """Return the section of a live group."""
-    facts = {
+    trace, path = result.trace, result.path
+    facts = result.facts | {
         "processes": len(trace.run.nodes), "published": len(trace.rows[Kind.PUBLISH]),
         "delivered": len(trace.rows[Kind.DELIVER]), "crashes": len(trace.rows[Kind.CRASH]), "rows": trace.count(),
         "trace": path,
     }  # fmt: skip
-    return Section(f"{level}, live", LIVE, "", facts, verdicts, Path(path) / "no picture")
+    picture = result.picture or Path(path) / "no picture"
+    return Section(f"{level}, live", LIVE, VIEWS if result.picture else "", facts, result.verdicts, picture)
 
 
 def _broken_in(scenario: Scenario) -> list[str]:
@@ -280,4 +288,7 @@ def _print(
     for section in shown.values():
         counts = f"{section.facts['published']:,} events, {section.facts['delivered']:,} deliveries"
         console.print(verdict_table(section.verdicts, f"{section.title}: {counts}, judged from the processes' traces"))
+        for name in (LOST_MACHINE, FELT):
+            if name in section.facts:
+                console.print(f"{name}: {section.facts[name]}", highlight=False)
     console.print(f"report: {page}")

@@ -1,6 +1,7 @@
 """A worker process of the live demo: a member of a group at every level, publishing until it is told to stop.
 
-python -m whence.cli.demo_worker JSON. A line on standard input stops publishing, end of file ends the process.
+python -m whence.cli.demo_worker JSON. A line on standard input says what to do: `stop` publishing, or `remove` a
+process from every group that has views, which is answered by a line. End of file ends the process.
 """
 
 import asyncio
@@ -35,6 +36,11 @@ class WorkerConfig(msgspec.Struct):
     """By level, the pids of those who publish in its group."""
 
 
+def data_of(directory: str, pid: int) -> Path:
+    """Return the data directory of a worker."""
+    return Path(directory) / f"data-{pid}"
+
+
 async def publish(group: Group, stopped: asyncio.Event) -> None:
     """Publish small events, and ignore refusals: a ticket may be under way, or a peer slow."""
     number = 0
@@ -54,12 +60,18 @@ async def take(group: Group) -> None:
         pass
 
 
-async def read_commands(stopped: asyncio.Event) -> None:
-    """Stop publishing at the first line from the parent; return at the end of file."""
+async def obey(groups: list[Group], stopped: asyncio.Event) -> None:
+    """Do what the parent says, line by line; return at the end of file."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.readline():
-        stopped.set()
+    while line := await reader.readline():
+        command, *pids = line.split()
+        if command == b"remove":
+            living = [group for group in groups if group.view() is not None]
+            await asyncio.gather(*[group.remove(int(pid)) for group in living for pid in pids])
+            os.write(1, b"removed\n")
+        else:
+            stopped.set()
 
 
 async def work(config: WorkerConfig) -> None:
@@ -67,7 +79,7 @@ async def work(config: WorkerConfig) -> None:
     stopped, directory = asyncio.Event(), Path(config.directory)
     node = join(
         config.pid, listen=config.listen, advertise=config.advertise, contacts=config.contacts,
-        data=directory / f"data-{config.pid}", trace=directory / "spools",
+        data=data_of(config.directory, config.pid), trace=directory / "spools",
         settings=NetSettings(call_ns=20_000_000_000, retry_ns_max=500_000_000),
     )  # fmt: skip
     async with node:
@@ -84,7 +96,7 @@ async def work(config: WorkerConfig) -> None:
             for group in groups
             if config.pid in config.publishers[group.level]
         ]
-        await read_commands(stopped)
+        await obey(groups, stopped)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

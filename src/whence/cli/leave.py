@@ -24,7 +24,8 @@ def leave(
     """Let a running node leave a living group for good, and wait until it is out.
 
     It publishes nothing more, what it published is settled first, and the others decide a view without it. To stop a
-    node that has a data directory is not to leave: it stays a member that is away. Example: whence leave alps --name three
+    node that has a data directory is not to leave: it stays a member that is away.
+    Example: whence leave alps --name billing-3
     Exit code 0: it is out. 2: it goes on leaving and is not out yet, or no such node runs here.
     """
     path = the_node(pid, socket, name)

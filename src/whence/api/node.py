@@ -241,10 +241,9 @@ class Node:
         Group.events), and `open` returns when the member is live. With a data directory a member is the same one after
         a restart, and founders need not be named again; without, one that is silent for `remove_after_s` (10 s; with a
         data directory never, unless given; inf: never) is removed; with `lag_max_s`, also one whose application lags
-        for so long. Without founders, `create=True` begins such a group even if a contact does not answer, and
-        `create=False` never does. Level `causal` has fixed members on a tree (`spread=tree` or another setting of
-        trees, or more than 16 founders), level `total` with `order="timed"` a merge that bounds its wait and may leave
-        events out.
+        for so long. Without founders, `create=True` begins such a group even if a contact does not answer, and False
+        never does. Level `causal` has fixed members on a tree (`spread=tree` or another setting of trees, or more than
+        16 founders), level `total` with `order="timed"` a merge that bounds its wait and may leave events out.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `acquire_ticket`. With `order="timed"` it waits until a restarted process may publish. Elsewhere every
         member may.

@@ -39,6 +39,8 @@ class Leader:
         """Members whose removal was given up, because nobody has what counts of them, and until when."""
         self.yields_until: Instant = 0
         """Somebody wants to remove this member: until then it removes nobody itself."""
+        self.waits_for: list[int] = []
+        """Who has not answered the present attempt."""
         self.asked_at: Instant = 0
         """When the first attempt at this change began."""
         self.fruitless = 0
@@ -50,6 +52,7 @@ class Leader:
         self.dead = {}
         if changed:
             self.fruitless = 0
+        self.waits_for = []
 
     # --- what is wanted ---
 
@@ -159,9 +162,10 @@ class Leader:
     def repeat(self, ready: Ready) -> None:
         """Send the question of this phase again to those that have not answered."""
         attempt = self.attempt
-        if attempt is None or not (missing := attempt.missing):
+        if attempt is None:
             return
         instance, ballot = attempt.view.epoch, attempt.ballot
+        missing = list(attempt.missing)
         match attempt.phase:
             case Phase.PREPARE:
                 item: Prepare | Freeze | Target | Accept = Prepare(instance, ballot)
@@ -172,7 +176,9 @@ class Leader:
             case Phase.ACCEPT:
                 assert attempt.value is not None
                 item = Accept(instance, ballot, attempt.value)
-        ready.send.append(Send(missing, item))
+        self.waits_for = missing
+        if missing:
+            ready.send.append(Send(tuple(missing), item))
 
     def _promised(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
         if not self._is_quorum(attempt, attempt.promises):

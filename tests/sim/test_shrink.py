@@ -1,6 +1,7 @@
 """Shrinking: what comes out still breaks, is no larger, cost no more runs than allowed, and cannot be cut further."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from whence.cli.explore import breaks_the_same
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
-from whence.sim.scenario import Publish, Scenario
+from whence.sim.scenario import Act, Publish, Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.shrink_living import without_founder
 from whence.sim.shrink_tree import without_node
@@ -184,6 +185,11 @@ def test_a_broken_schedule_on_a_tree_is_shrunk_to_a_few_nodes() -> None:
     assert size_of(smallest) < size_of(scenario) // 2
 
 
+def survivors(act: Act, was: Callable[[int], int] = lambda node: node) -> list[int]:
+    """Return the processes that a forced generation names, by bits."""
+    return [was(pid) for pid in range(act.argument.bit_length()) if act.argument >> pid & 1]
+
+
 @given(seeds, st.sampled_from(("causal-living", "total-strict")), st.integers(0, 4))
 def test_without_a_founder_nothing_in_a_living_group_names_it_and_the_rest_stay_what_they_were(
     seed: int, kind: str, gone: int
@@ -201,8 +207,15 @@ def test_without_a_founder_nothing_in_a_living_group_names_it_and_the_rest_stay_
     assert smaller.settings.get("processes", "").split() == [str(node) for node in range(smaller.nodes)] or (
         "processes" not in scenario.settings
     )
-    assert [(was(act.node), act.name, was(act.argument)) for act in smaller.acts] == [
-        (act.node, act.name, act.argument) for act in scenario.acts if gone not in (act.node, act.argument)
+    assert [(was(act.node), act.name, was(act.argument)) for act in smaller.acts if act.name != "force"] == [
+        (act.node, act.name, act.argument)
+        for act in scenario.acts
+        if act.name != "force" and gone not in (act.node, act.argument)
+    ]
+    assert [(was(act.node), survivors(act, was)) for act in smaller.acts if act.name == "force"] == [
+        (act.node, [pid for pid in survivors(act) if pid != gone])
+        for act in scenario.acts
+        if act.name == "force" and act.node != gone
     ]
     assert [was(publish.node) for publish in smaller.publishes] == [
         publish.node for publish in scenario.publishes if publish.node != gone

@@ -354,3 +354,13 @@ def test_the_last_of_a_group_that_knows_nobody_else_takes_over() -> None:
     group.publish(1, b"x")
     group.run(60)
     assert group.delivered[1] == [b"x"]
+
+
+def test_the_only_merger_whose_memory_denies_that_it_merges_goes_on() -> None:
+    group = Group(3, mergers=1)
+    group.run(50)
+    group.members[0].roles.exchange.merges = False
+    group.publish(0, b"x")
+    group.run(60)
+    assert group.server(0) is not None
+    assert all(group.delivered[pid] == [b"x"] for pid in range(3))

@@ -128,14 +128,14 @@ class Roles:
 
     def guard(self, now: Instant, ready: Ready, *, is_member: bool, thoroughly: bool = False) -> None:
         """Repair a table that is impossible, and a role that does not agree with the table."""
-        repaired = self.exchange.guard(thoroughly=thoroughly)
+        repaired = self.exchange.guard(thoroughly=thoroughly or (is_member and self._is_wrong()))
         if repaired is not None:
             self._repaired(ready)
             self._keep(repaired, now, ready)
         merger, exchange = self.merger, self.exchange
         if not is_member or not exchange.table.term:
             return
-        if exchange.merges is (merger is None) or (merger is None and self.follower is None):
+        if self._is_wrong():
             if repaired is None:
                 self._repaired(ready)
             self._align(now, ready)
@@ -143,6 +143,10 @@ class Roles:
             merger.warm_at = self._clock.rt + self.warm_ticks
         if repaired is not None and self.follower is not None and exchange.others:
             self.follower.subscription.among(exchange.others, exchange.home, now, ready)
+
+    def _is_wrong(self) -> bool:
+        """Tell whether the role does not agree with the table, or there is none."""
+        return self.exchange.merges is (self.merger is None) or (self.merger is None and self.follower is None)
 
     def _repaired(self, ready: Ready) -> None:
         self._metrics.counts["reset_roles"] += 1

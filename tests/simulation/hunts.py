@@ -16,7 +16,7 @@ SHOWN_IN = {
     "stays_split": 21, "asks_once": 10, "holds_without_bound": 20,
     "releases_on_arrival": 18, "merges_without_bound": 13, "resumes_from_now": 11, "resumes_by_position": 9,
     "never_switches": 5, "overlooks_what_is_missing": 19, "restamps": 6, "never_gives_up_sending": 5,
-    "stamps_by_its_clock_alone": 52,
+    "stamps_by_its_clock_alone": 81,
     "column_is_a_maximum": 15, "ignores_dependencies": 340, "merges_duplicates": 100, "no_fence": 541,
     "sees_one_hop_too_little": 87, "any_path_is_safe": 77, "holds_copies_without_bound": 11,
     "sends_before_it_writes": 13, "waits_for_the_first": 239,

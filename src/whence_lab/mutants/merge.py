@@ -220,12 +220,10 @@ class TakesOverFromTheBeginning(Roles):
     """Begins to merge without regard to what the stream that it followed has passed."""
 
     def warm_up(self, merger: Merger, ready: Ready) -> None:
-        follower = self.follower
-        if self._clock.rt < merger.warm_at or follower is None:
-            return
-        last, follower.subscription.last = follower.subscription.last, None
-        super().warm_up(merger, ready)
-        follower.subscription.last = last
+        if self._clock.rt >= merger.warm_at:
+            if self.follower is not None:
+                self.follower.subscription.last = None
+            super().warm_up(merger, ready)
 
 
 class NeverChecksItsRole(Roles):

@@ -88,3 +88,18 @@ def test_nobody_need_be_let_into_a_group_that_its_last_member_closed() -> None:
     builder.restart(1)
     builder.phases()
     assert builder.outcome("liveness") is Outcome.UNKNOWN
+
+
+def test_a_verdict_may_name_an_event_of_the_generation_before_and_then_none_of_this_one_took_effect() -> None:
+    builder = LivingBuilder()
+    before = builder.tell(1, 0, 1, 2)
+    survivors = [MemberId(0, 1, 0), MemberId(1, 1, 0)]
+    for pid in (0, 1):
+        builder.enter(pid, FORCED, survivors)
+    after = builder.publish(1, epoch=FORCED)
+    builder.hand(after, 1, epoch=FORCED)
+    builder.enter(0, FORCED + 1, [MemberId(0, 1, 0)])
+    builder.out(1, FORCED + 1, before, "removed")
+    assert builder.outcome("verdict") is Outcome.HOLDS
+    builder.hand(after, 0, epoch=FORCED)
+    assert builder.outcome("verdict") is Outcome.BROKEN

@@ -4,7 +4,8 @@ A leave row names the last own event that took effect (none: no event took effec
 member. That view is one without it. Its own events up to the one named are handed to every member that stays and is in
 their view. No later one is ever handed to a member of the view without it, not even to one that is removed afterwards:
 those who stayed had stopped counting, and hold what was agreed on (traps T1, T2, T12, T20). Removed members may have
-been handed more. The last member of a group closes it and names the view it was alone in: then nothing is judged. A
+been handed more. An event of an earlier generation says that none of the later one took effect: what was published
+before an operator forced it is judged there. The last member of a group closes it and names the view it was alone in: then nothing is judged. A
 verdict `removed_unknown` says nothing and is not judged. When a missing delivery counts, and what a joiner of a strict
 group is owed: see `owed`. One look per own event and member.
 """
@@ -41,6 +42,8 @@ def _judge_leave(living: Living, owed: Owed, gone: Membership, row: Row) -> bool
     without = living.views.get((grp, epoch))
     named = None if row[KEY_OF][1] is None else EventId(*row[KEY_OF][1:])
     last = NO_EVENT if named is None else living.number.get(row[KEY_OF], NO_EVENT)
+    if named is not None and _is_of_another_generation(living, gone, last):
+        named, last = None, NO_EVENT
     told = f"{who(row[0], row[1])} was told that it is out since {which(epoch)}"
     is_last = without is not None and len(without.members) == 1
     if living.is_in(gone.process, epoch) and is_last:
@@ -58,6 +61,16 @@ def _judge_leave(living: Living, owed: Owed, gone: Membership, row: Row) -> bool
     _judge_within(living, owed, gone, own[:cut])
     _judge_beyond(living, owed, gone, row, own[cut:])
     return bool(own)
+
+
+def _is_of_another_generation(living: Living, gone: Membership, event: int) -> bool:
+    """Return whether the process published the event as a member of another generation of the group."""
+    publisher = living.memberships.get(living.publisher[event]) if event in living.publisher else None
+    return (
+        publisher is not None
+        and (publisher.pid, publisher.group) == (gone.pid, gone.group)
+        and publisher.grp != gone.grp
+    )
 
 
 def _judge_within(living: Living, owed: Owed, gone: Membership, within: list[int]) -> None:

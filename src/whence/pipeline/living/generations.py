@@ -18,6 +18,7 @@ GROUP = "group"
 LINE, FIRST = "line", "is_first"
 
 _EPOCH_BITS = 62
+_LATER = " (generation "
 _NAMED = (Kind.VIEW, Kind.PUBLISH, Kind.DELIVER, Kind.JOIN)
 
 
@@ -36,11 +37,16 @@ def line_table(views: DataFrame) -> DataFrame:
     each = views.filter(F.col(GRP).isNotNull()).select(RUN_ID, GRP, line_of(F.col(EPOCH)).alias(LINE)).distinct()
     nth = F.row_number().over(Window.partitionBy(RUN_ID, GRP).orderBy(LINE))
     generation = F.shiftright(F.col(LINE), _EPOCH_BITS - GENERATION_BITS - NUMBER_BITS)
-    name = F.format_string("%s (generation %d, %s)", F.col(GRP), generation, F.lower(F.hex(LINE)))
+    name = F.format_string(f"%s{_LATER}%d, %s)", F.col(GRP), generation, F.lower(F.hex(LINE)))
     numbered = each.withColumn(FIRST, nth == 1)
     return numbered.select(
         RUN_ID, F.col(GRP).alias(GROUP), LINE, FIRST, F.when(F.col(FIRST), F.col(GRP)).otherwise(name).alias(GRP)
     )
+
+
+def group_named(label: Column) -> Column:
+    """Return the name in rows of the group that a line is of."""
+    return F.substring_index(label, _LATER, 1)
 
 
 def several(lines: DataFrame) -> bool:

@@ -2,7 +2,8 @@
 
 The view that a leave row names is one without the member. Its own events up to the one named are handed to every member
 that stays and is in their view; no later one is ever handed to a member of the view without it. The last member of a
-group closes it and names the view it was alone in: then nothing is judged. `removed_unknown` says nothing.
+group closes it and names the view it was alone in: then nothing is judged. `removed_unknown` says nothing. An event
+of another generation says that none of this one took effect.
 """
 
 from pyspark.sql import DataFrame
@@ -22,6 +23,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.living.generations import group_named
 from whence.pipeline.living.memberships import UNKNOWN_VERDICT
 from whence.pipeline.living.owed import doubts, lacking, missing
 from whence.pipeline.living.tables import LivingTables
@@ -47,7 +49,7 @@ def leaves(tables: LivingTables) -> DataFrame:
     )  # fmt: skip
     views = tables.views.select(RUN_ID, GRP, EPOCH, F.size("members").alias("size"))
     inside = tables.in_views.select(*PROCESS, GRP, EPOCH, F.lit(True).alias("is_in"))
-    own = tables.published.select(RUN_ID, *MESSAGE, F.struct(NODE, LIFE).alias("publisher"), RANK)
+    own = tables.published.select(RUN_ID, *MESSAGE, F.struct(NODE, LIFE).alias("publisher"), RANK, F.col(GRP).alias("of"))
     counts = tables.published.groupBy(*PROCESS).agg(F.count("*").alias("own"))
     known = (
         told.join(F.broadcast(views), [RUN_ID, GRP, EPOCH], "left")
@@ -56,11 +58,16 @@ def leaves(tables: LivingTables) -> DataFrame:
         .join(counts, list(PROCESS), "left")
     )
     is_own = F.coalesce(F.col("publisher") == F.struct(NODE, LIFE), F.lit(False))
-    said = F.col(M_PID).isNotNull()
+    elsewhere = (
+        (F.col(f"publisher.{NODE}") == F.col(NODE))
+        & (F.col("of") != F.col(GRP))
+        & (group_named(F.col("of")) == group_named(F.col(GRP)))
+    )
+    said = F.col(M_PID).isNotNull() & ~F.coalesce(elsewhere, F.lit(False))
     return known.filter(F.col("is_in").isNull() | (F.col("size") != 1)).withColumns({
         "is_in": F.col("is_in").isNotNull(), "is_foreign": said & ~is_own, "own": F.coalesce("own", F.lit(0)),
         "cut": F.when(said, F.col(RANK) + 1).otherwise(0),
-    }).drop("publisher", RANK)  # fmt: skip
+    }).drop("publisher", RANK, "of")  # fmt: skip
 
 
 def verdict_violations(tables: LivingTables, leaves: DataFrame) -> DataFrame:

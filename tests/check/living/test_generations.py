@@ -103,3 +103,12 @@ def test_a_verdict_may_name_an_event_of_the_generation_before_and_then_none_of_t
     assert builder.outcome("verdict") is Outcome.HOLDS
     builder.hand(after, 0, epoch=FORCED)
     assert builder.outcome("verdict") is Outcome.BROKEN
+
+
+def test_what_is_left_with_one_that_was_removed_just_before_the_group_was_closed_counts_for_nothing() -> None:
+    builder = LivingBuilder((0, 1))
+    builder.row(Kind.NOTE, 1, reason="retained_at_rest", value=3, bound=0)
+    assert builder.outcome("bounds") is Outcome.BROKEN
+    builder.change(remove=[1])
+    builder.out(0, 1, None, "left")
+    assert builder.outcome("bounds") is not Outcome.BROKEN

@@ -175,3 +175,15 @@ def test_a_removed_member_does_not_become_live_again() -> None:
     group.wait(1_000 * MS)
     assert group.told(2, "removed")
     assert [note.kind for note in group.notes[2]].count("join") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_alone_is_handed_after_a_restart_what_its_application_had_not_taken(kind: str) -> None:
+    """Nobody's promise will ever come: that it is alone must be enough."""
+    group = Group(kind, None, ViewSettings(journal=True), founders=1)
+    group.slow.add(0)
+    events = [group.publish(0) for _ in range(3)]
+    group.crash(0)
+    group.log[0].clear()
+    group.restart(0)
+    assert group.log[0] == events

@@ -5,9 +5,9 @@ member. That view is one without it. Its own events up to the one named are hand
 their view. No later one is ever handed to a member of the view without it, not even to one that is removed afterwards:
 those who stayed had stopped counting, and hold what was agreed on (traps T1, T2, T12, T20). Removed members may have
 been handed more. An event of an earlier generation says that none of the later one took effect: what was published
-before an operator forced it is judged there. The last member of a group closes it and names the view it was alone in: then nothing is judged. A
-verdict `removed_unknown` says nothing and is not judged. When a missing delivery counts, and what a joiner of a strict
-group is owed: see `owed`. One look per own event and member.
+before an operator forced it is judged there. The last member of a group closes it and names the view it was alone in:
+then nothing is judged. A verdict `removed_unknown` says nothing and is not judged. When a missing delivery counts, and
+what a joiner of a strict group is owed: see `owed`. One look per own event and member.
 """
 
 from whence.check.closure import NO_EVENT

@@ -140,6 +140,7 @@ class ViewMember(Observed, Operated):
                 state.live = True
                 ready.notes.append(Note("join", epoch=state.own.member.joined, value=state.own.nonce))
                 ready.notes.append(view_note(state.view))
+                self.order.progress(now, ready)  # alone, nobody's promise will come to cause it
         if self.links.all:
             ready.send.append(Send(self.links.all, self.links.ack(asks=True)))
         for peer in self.links.peers.values():

@@ -1,7 +1,7 @@
 """Bounds in living runs: no buffer ever held more than its limit, and at rest none holds anything.
 
 What should be empty at rest is so only where the group need not wait for a quorum, an operator, or a member that is
-down.
+down, and was not closed by its last member.
 """
 
 from pyspark.sql import DataFrame
@@ -22,7 +22,9 @@ AT_REST = "_at_rest"
 def measured(tables: LivingTables) -> DataFrame:
     """Return the measurements that count."""
     named = tables.runs.select(RUN_ID, F.explode("groups").alias(GRP))
-    waiting = tables.standing.filter("standstill is not null or awaited is not null").join(named, [RUN_ID, GRP])
+    standing = tables.standing.filter("standstill is not null or awaited is not null").select(RUN_ID, GRP)
+    closed = tables.staying.filter("ended").select(RUN_ID, GRP)
+    waiting = standing.union(closed).distinct().join(named, [RUN_ID, GRP])
     rows = tables.rows_of(Kind.NOTE).filter(F.col(VALUE).isNotNull() & F.col(BOUND).isNotNull())
     marked = rows.join(
         F.broadcast(waiting.select(RUN_ID, GRP, F.lit(True).alias("waits"))), [RUN_ID, GRP], "left"

@@ -49,7 +49,9 @@ def leaves(tables: LivingTables) -> DataFrame:
     )  # fmt: skip
     views = tables.views.select(RUN_ID, GRP, EPOCH, F.size("members").alias("size"))
     inside = tables.in_views.select(*PROCESS, GRP, EPOCH, F.lit(True).alias("is_in"))
-    own = tables.published.select(RUN_ID, *MESSAGE, F.struct(NODE, LIFE).alias("publisher"), RANK, F.col(GRP).alias("of"))
+    own = tables.published.select(
+        RUN_ID, *MESSAGE, F.struct(NODE, LIFE).alias("publisher"), RANK, F.col(GRP).alias("of")
+    )
     counts = tables.published.groupBy(*PROCESS).agg(F.count("*").alias("own"))
     known = (
         told.join(F.broadcast(views), [RUN_ID, GRP, EPOCH], "left")

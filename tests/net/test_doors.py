@@ -308,3 +308,12 @@ def test_top_shows_the_view_who_leads_who_is_suspected_and_who_is_behind(tmp_pat
             await asyncio.gather(removing, return_exceptions=True)
 
     within(main())
+
+
+@pytest.mark.parametrize("words", [["remove", "alps", "b"], ["leave", "alps"], ["force", "alps", "--survivors", "b"]])
+@pytest.mark.parametrize("timeout", ["nan", "-1", "inf"])
+def test_what_is_no_length_of_time_is_refused_before_anything_is_asked_for(
+    words: list[str], timeout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([*words, "--name", "nobody-here", "--timeout", timeout]) == 2
+    assert "--timeout is a number of seconds" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from whence.api.arguments import check_timeout
 from whence.cli.live import NodeName
 from whence.cli.members import LOOK_S, view_of
 from whence.cli.output import print_json, print_message
@@ -39,6 +40,7 @@ def force(
     Example: whence force alps --survivors billing-1,billing-2 --name billing-1
     Exit code 0: they go on. 2: refused, not done in time, or no such node runs here.
     """
+    check_timeout(timeout, "--timeout")
     path = the_node(pid, socket, name)
     status = asyncio.run(ask(path))
     chosen = [pid_of(status, each) for each in survivors.split(",")]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from whence.api.arguments import check_timeout
 from whence.cli.live import NodeName
 from whence.cli.members import LOOK_S, change_in_words
 from whence.cli.output import print_json, print_message
@@ -28,6 +29,7 @@ def leave(
     Example: whence leave alps --name billing-3
     Exit code 0: it is out. 2: it goes on leaving and is not out yet, or no such node runs here.
     """
+    check_timeout(timeout, "--timeout")
     path = the_node(pid, socket, name)
     asyncio.run(_leave(path, group, timeout))
     if json:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from whence.api.arguments import check_timeout
 from whence.cli.live import NodeName
 from whence.cli.output import print_json, print_message, stdout
 from whence.core.links.process_names import called
@@ -72,6 +73,7 @@ def remove(
     it run, it learns that, and may join as a new member. Example: whence remove alps billing-3 --name billing-1
     Exit code 0: it is out. 2: refused, not decided in time (it stays wanted), or no such node runs here.
     """
+    check_timeout(timeout, "--timeout")
     removed = asyncio.run(_remove(the_node(pid, socket, name), group, process, timeout))
     if json:
         print_json(0, group=group, pid=removed)

@@ -361,7 +361,11 @@ class LiveNode:
         except NotMemberError:  # its members are fixed
             await asyncio.sleep(FAREWELL_S)
         except TimeoutError:
-            log.info("the farewell in group %r took too long", group)
+            log.warning(
+                "group %r was closed before the others let this process go: where members are removed, it is one of "
+                "them until they do that (remove_after_s, whence remove)",
+                group,
+            )
         finally:
             await self._close_group(group)
 

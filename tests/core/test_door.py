@@ -18,6 +18,7 @@ PUBLIC = [
     "JoinError",
     "LateEvent",
     "LeaseSuspendedError",
+    "LeaveTimeoutError",
     "Level",
     "LimitError",
     "Member",

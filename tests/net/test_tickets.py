@@ -106,7 +106,10 @@ def test_a_failed_opening_for_writing_leaves_the_group_again() -> None:
 
 @pytest.mark.parametrize(
     ("level", "mine", "other"),
-    [("optimistic", {"k": 0, "seeds": "1,2,3"}, {"k": 1, "seeds": "1,2,3"}), ("total", {"epsilon": 5}, {"epsilon": 6})],
+    [
+        ("optimistic", {"k": 0, "seeds": "1,2,3"}, {"k": 1, "seeds": "1,2,3"}),
+        ("total", {"order": "timed", "epsilon": 5}, {"order": "timed", "epsilon": 6}),
+    ],
 )
 def test_a_cluster_with_other_tickets_or_clocks_is_another_one(
     level: str, mine: dict[str, object], other: dict[str, object], tmp_path: Path
@@ -394,7 +397,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
 def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behind(tmp_path: Path) -> None:
     async def main() -> None:
         async with nodes(2, first=0, data=tmp_path) as started:
-            settings = {"mergers": 1, "delta": 1000}
+            settings = {"order": "timed", "mergers": 1, "delta": 1000}
             groups = [await node.open("alps", "total", settings=settings, write=True) for node in started]
             await groups[1].publish(b"x")
             delivery = await anext(aiter(groups[0]))
@@ -424,7 +427,7 @@ def test_a_lone_member_of_total_that_began_again_opens_when_it_may_publish_thoug
     async def main() -> None:
         for _ in range(2):
             async with join(0, data=tmp_path) as node, asyncio.timeout(15):
-                group = await node.open("alps", "total", settings={"mergers": 1}, write=True)
+                group = await node.open("alps", "total", settings={"order": "timed", "mergers": 1}, write=True)
                 await group.publish(b"x")
                 assert (await anext(aiter(group))).payload == b"x"
 
@@ -437,7 +440,7 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
 
     async def main() -> None:
         async with join(0, data=tmp_path / "0") as a, join(1, data=tmp_path / "1", contacts=[a.address]) as b:
-            settings = {"mergers": 1, "delta": 300}
+            settings = {"order": "timed", "mergers": 1, "delta": 300}
             merger = await a.open("alps", "total", settings=settings)
             other = await b.open("alps", "total", settings=settings)
             await other.publish(b"first")
@@ -474,7 +477,7 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
 def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
     level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("k=0", "seeds=0", "round_ns=20000000") if level == "optimistic" else ("mergers=1",)
+    given = ("k=0", "seeds=0", "round_ns=20000000") if level == "optimistic" else ("order=timed", "mergers=1")
     common = [word for setting in given for word in ("--set", setting)]
     node = ("--pid", 0, "--group", f"alps={level}", "--status", tmp_path / "s", "--data", tmp_path / "0")
     told_dead = ["declare-dead", "9:4", "--group", "alps", "--socket", str(tmp_path / "s")]
@@ -494,7 +497,7 @@ def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
 @pytest.mark.parametrize("name", ["9", "9:x", "70000:1", "9:4:1"])
 def test_a_process_is_named_by_pid_and_incarnation(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["declare-dead", name, "--group", "alps", "--pid", "0"]) == 2
-    assert "a process is PID:INCARNATION" in capsys.readouterr().err
+    assert "or PID:INCARNATION, such as" in capsys.readouterr().err
 
 
 def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:

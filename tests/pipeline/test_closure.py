@@ -28,7 +28,7 @@ def table(steps: list[Step], promises: list[str]) -> pa.Table:
         [("run_id", pa.string()), ("node", pa.int32()), ("life", pa.int32()), ("inc", pa.int32()), ("ev", pa.int64()),
          ("event", pa.int64()), ("is_publish", pa.bool_()), ("grp", pa.string()), ("m_pid", pa.int32()),
          ("m_inc", pa.int32()), ("m_seq", pa.int64()), ("dests", pa.list_(pa.int32())), ("t_true", pa.int64()),
-         ("promises", pa.list_(pa.string()))]
+         ("epoch", pa.int64()), ("promises", pa.list_(pa.string()))]
     )  # fmt: skip
     return pa.Table.from_pylist(rows, schema=shape)
 

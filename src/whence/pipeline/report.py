@@ -79,7 +79,7 @@ def measure(spark: SparkSession, paths: Sequence[Path], found: Input | None = No
 def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: Input | None = None) -> Verified:
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     found = find_input(paths) if found is None else found
-    judged = verify(spark, paths, found=found)
+    judged = verify(spark, paths, found=found, on_views=False)
     write_page(out, report_page(judged, measure(spark, paths, found), broken_promises(found, judged)))
     return judged
 

@@ -49,6 +49,7 @@ _SETTINGS: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.maxPlanStringLength": "65536",  # plans are described for nobody, and a large one fills the heap
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

@@ -67,24 +67,25 @@ class Verified(NamedTuple):
 
 def verify(
     spark: SparkSession, paths: Iterable[Path | str], promises: Iterable[str] | None = None, *,
-    certify: bool | None = None, found: Input | None = None,
+    certify: bool | None = None, found: Input | None = None, on_views: bool = True,
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
 
-    `certify` first looks for runs that one pass proves correct; None: only where the input is large.
+    `certify` first looks for runs that one pass proves correct; None: only where the input is large. `on_views`: judge
+    runs on views too, which takes minutes; else they are unknown here.
     `found` is what find_input returned for the paths, if it was called already.
     """
     given, names = list(paths), check_promises(promises)
     found = find_input(given) if found is None else found
     try:
-        return _verified(spark, found, names, certify)
+        return _verified(spark, found, names, certify, on_views=on_views)
     except Exception as error:
         if not _is_unreadable(error):
             raise
     # A file whose beginning and end are sound may still be torn in the middle: read all, and set those aside too.
     found = find_input(given, thorough=True)
     try:
-        return _verified(spark, found, names, certify)
+        return _verified(spark, found, names, certify, on_views=on_views)
     except Exception as error:
         raise TraceError(f"the trace cannot be read: {first_line(error)}") from error
 
@@ -95,22 +96,27 @@ def _is_unreadable(error: BaseException) -> bool:
     return not isinstance(error, AnalysisException) and any(word in str(error)[:2000] for word in words)
 
 
-def _verified(spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None) -> Verified:
+def _verified(
+    spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None, *, on_views: bool
+) -> Verified:  # fmt: skip
     configure_for_size(spark, found.bytes)
     wanted = {run_id: list(promises_of(run)) if names is None else names for run_id, run in found.runs.items()}
     with TemporaryDirectory(prefix="whence-") as scratch:
         events = read_events(spark, found, wanted, Path(scratch) if is_local(spark) else None)
         try:
-            on_views = {run_id for run_id, run in found.runs.items() if is_living(run)}
+            living = {run_id for run_id, run in found.runs.items() if is_living(run)}
             judged = {run_id: not_promised(run, wanted[run_id]) for run_id, run in found.runs.items()}
+            if not on_views:
+                for run_id in living:
+                    judged[run_id] = {name: _not_here(name) for name in wanted[run_id]} | judged[run_id]
             if certify or (certify is None and not events.is_small):
-                fixed = {run_id: promises for run_id, promises in wanted.items() if run_id not in on_views}
+                fixed = {run_id: promises for run_id, promises in wanted.items() if run_id not in living}
                 for run_id, verdicts in proved_verdicts(events, fixed).items():
                     judged[run_id].update(verdicts)
             open_ones = {run: [each for each in wanted[run] if each not in judged[run]] for run in wanted}
-            for some in batches(events, open_ones, on_views):
+            for some in batches(events, open_ones, living):
                 here = still_open(spark, events, found, some)
-                for run_id, verdicts in (_judged_on_views(here) if on_views & set(some) else _judged(here)).items():
+                for run_id, verdicts in (_judged_on_views(here) if living & set(some) else _judged(here)).items():
                     judged[run_id].update(verdicts)
         finally:
             events.lives.unpersist()
@@ -118,6 +124,11 @@ def _verified(spark: SparkSession, found: Input, names: list[str] | None, certif
         Judged(run, [judged[run_id][promise] for promise in wanted[run_id]]) for run_id, run in found.runs.items()
     ]  # fmt: skip
     return Verified(by_run, events.set_aside)
+
+
+def _not_here(promise: str) -> Verdict:
+    sentence = "not judged here: whence check and whence verify judge groups on views"
+    return Verdict(promise=promise, outcome=Outcome.UNKNOWN, sentence=sentence)
 
 
 def not_promised(run: Run, asked: list[str]) -> dict[str, Verdict]:

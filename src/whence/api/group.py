@@ -332,8 +332,9 @@ class Group(TicketCalls, MembershipCalls):
         """Leave the group: what was published goes out, the farewell spreads, iterators end.
 
         What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
-        At level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
-        again; so is a member of a living group that has a data directory, which `leave` ends, and one without leaves.
+        In a tree members are fixed: this one is away until a later incarnation of the process opens the group again; so
+        is a member of a living group that has a data directory, which `leave` ends. One without leaves; if the others
+        have not let it go after 5 s, a warning says so, and it counts as one of them until they remove it.
         Events that a member that is away published and that not every member has wait for its return, or are lost if no
         data directory retains them. Wait for `settled` first where that matters. What the application was handed is
         taken, unless it acknowledges itself. Closing the group again does nothing.

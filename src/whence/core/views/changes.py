@@ -256,7 +256,6 @@ class Changes:
         own, number = state.own, message.number
         own.get(message, number)
         state.got[state.place] = number
-        state.last_epoch[own.member] = message.epoch
 
     def _removed(self, view: View, now: Instant, ready: Ready) -> None:
         """Learn that this member is out: stop, and tell the view to those who may not know it. Who forced one does."""

@@ -27,6 +27,7 @@ class Inbox:
         self.links = links
         self.journal = journal
         self.settings = settings
+        self._keeps_all = settings.keep == "all"
         self.stage = stage
         self.held_count = 0
         self.ask_at: Instant = NEVER
@@ -105,15 +106,14 @@ class Inbox:
         if stream.held and stream.held.pop(number, None) is not None:
             self.held_count -= 1
         stream.get(message, number)
-        state.last_epoch[stream.member] = message.epoch
         if stream.place >= 0:
             state.got[stream.place] = number
-        if isinstance(message, ViewMark):
+        if type(message) is ViewMark:
             self.journal.mark_seen(stream, message, ready)
             self.links.owe(now, at_once=True)  # newcomers wait until everybody says that it has all marks
-        if self.settings.keep == "all":
+        if self._keeps_all:
             self.journal.store(stream, number, ready)
-        elif isinstance(message, ViewMessage) and message.wants_majority:
+        elif type(message) is ViewMessage and message.wants_majority:
             self.journal.barrier(ready)
         self.stage.got(stream, message, hold_ns, now, ready)
         self.links.got_one(now)

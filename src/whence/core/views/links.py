@@ -60,7 +60,7 @@ class Links:
         """Take over the members of a view that is now the latest."""
         state, former = self.state, self.peers
         self.peers = {}
-        for member in view.members:
+        for place, member in enumerate(view.members):
             if member.pid == state.pid:
                 continue
             peer = former.get(member.pid)
@@ -71,6 +71,7 @@ class Links:
                     peer.first = 1
             else:
                 peer.renumber(state.latest, view)
+            peer.place = place
             self.peers[member.pid] = peer
         for pid in former:
             if pid not in self.peers or self.peers[pid] is not former[pid]:
@@ -128,14 +129,15 @@ class Links:
 
     # --- what others say ---
 
-    def heard(self, pid: int, incarnation: int, now: Instant, ready: Ready) -> None:
-        """Record a sign of life. What an earlier incarnation had and its application had not taken may be lost."""
+    def heard(self, pid: int, incarnation: int, now: Instant, ready: Ready) -> Peer | None:
+        """Record a sign of life of a member, and return it. What an earlier incarnation had and its application had
+        not taken may be lost."""
         peer = self.peers.get(pid)
         if peer is None:
-            return
+            return None
         peer.heard_at = now
         if incarnation <= peer.incarnation and not self.suspects.now:
-            return
+            return peer
         if incarnation > peer.incarnation:
             if peer.incarnation:
                 peer.forget_untaken()
@@ -149,22 +151,21 @@ class Links:
             peer.backoff = self.settings.retry_ns
             peer.since = now
             self.push(peer, ready)
+        return peer
 
-    def take_message(self, pid: int, incarnation: int, message: ViewMessage) -> None:
-        """Learn from a publisher's own message how far it was."""
-        peer, place, past = self.peers.get(pid), message.origin, message.past
+    def take_message(self, peer: Peer, incarnation: int, message: ViewMessage) -> None:
+        """Learn from a publisher's own message how far it was; one that somebody passes on says nothing of it."""
+        epoch = message.epoch
         if (
-            peer is None
-            or incarnation != peer.incarnation
-            or message.epoch != self.state.adopted
-            or not message.taken
-            or len(past) != len(self.peers) + 1
-            or self.state.latest.members[place] != peer.member  # somebody passes it on
+            epoch == self.state.adopted
+            and message.origin == peer.place
+            and incarnation == peer.incarnation
+            and message.taken
+            and len(message.past) == len(self.peers) + 1
         ):
-            return
-        peer.says(message)
-        if peer.entered < message.epoch:
-            peer.entered = peer.adopted = max(peer.adopted, message.epoch)
+            peer.says(message)
+            if peer.entered < epoch:
+                peer.entered = peer.adopted = max(peer.adopted, epoch)
 
     def take_beat(self, pid: int, incarnation: int, beat: Beat) -> None:
         """Take the promise of a member."""

@@ -178,7 +178,7 @@ class ViewMember(Observed, Operated):
         LimitError over a limit."""
         ready = Ready()
         bundle = self._publisher.publish(payloads, now, ready)
-        return bundle, self._finish(now, ready)
+        return bundle, self._finish_message(now, ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
@@ -191,8 +191,26 @@ class ViewMember(Observed, Operated):
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from another process."""
         ready = Ready()
+        state = self.state
+        if (
+            type(item) is ViewMessage
+            and item.epoch == state.adopted == state.entered
+            and state.live
+            and self.removal.by is None
+            and not (state.targets or state.open_cuts)
+        ):
+            self._receive_message(sender, item, now, ready)
+            return self._finish_message(now, ready)
         self._receive(sender, item, now, ready)
         return self._finish(now, ready)
+
+    def _receive_message(self, sender: Process, message: ViewMessage, now: Instant, ready: Ready) -> None:
+        """Take a message of the latest view while nothing changes: nearly all items are such, so this way is short."""
+        pid, incarnation = sender
+        peer = self.links.heard(pid, incarnation, now, ready)
+        self.inbox.receive(pid, message, now, ready)
+        if peer is not None:
+            self.links.take_message(peer, incarnation, message)
 
     def _receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         pid, incarnation = sender
@@ -207,14 +225,13 @@ class ViewMember(Observed, Operated):
         if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
             return
+        if isinstance(item, ViewMessage):
+            self._receive_message(sender, item, now, ready)
+            self._progress(now, ready)
+            return
         if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
-            case ViewMessage():
-                self.inbox.receive(pid, item, now, ready)
-                links.take_message(pid, incarnation, item)
-                if not (state.targets or state.open_cuts) and state.entered == state.adopted and state.live:
-                    return  # what it made possible was done
             case Beat():
                 links.take_beat(pid, incarnation, item)
             case ViewMark():
@@ -353,6 +370,26 @@ class ViewMember(Observed, Operated):
             )  # fmt: skip
         if soonest < NEVER and not self.removal.ended:
             ready.wake_at = soonest
+        return ready
+
+    def _finish_message(self, now: Instant, ready: Ready) -> Ready:
+        """Finish as after any input, as far as a message that changes nothing else may have made it due."""
+        beats, links = self.beats, self.links
+        if self._publisher.owed:
+            ready.notes += self._publisher.owed
+            self._publisher.owed = []
+        if beats.at <= now and beats.is_alone(now):
+            beats.tell(now, ready)
+        if self.state.remembers:
+            self.order.reserve(ready)
+        soonest, ask_at = links.ack_at, self.inbox.ask_at
+        if links.retry_at < soonest:
+            soonest = links.retry_at
+        if ask_at < soonest:
+            soonest = ask_at
+        if beats.at < soonest:
+            soonest = beats.at
+        ready.wake_at = soonest
         return ready
 
     def _to_itself(self, ready: Ready) -> list[Item]:

@@ -69,12 +69,12 @@ class Order:
 
     def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
         """Take a message that was got just now."""
-        state, number = self.state, message.number
-        stream.handed = number
+        stream.handed = stream.got
         if stream.place >= 0:
-            state.note_handed(stream.place)
-        if isinstance(message, ViewMessage):
-            ready.deliver.append(Delivery(message.bundle, hold_ns, self.mark_of(message)))
+            self.state.note_handed(stream.place)
+        if type(message) is ViewMessage:
+            mark = self._mark if message.epoch == self._epoch else self.mark_of(message)
+            ready.deliver.append(Delivery(message.bundle, hold_ns, mark))
 
     def progress(self, now: Instant, ready: Ready) -> None:
         """Hand out what may be handed out by now: nothing waits here."""

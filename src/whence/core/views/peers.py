@@ -17,11 +17,13 @@ class Peer:
 
     __slots__ = (
         "_got", "_said", "_taken", "adopted", "answered", "backoff", "entered", "first", "heard_at", "incarnation",
-        "member", "removed", "retry_at", "sent", "since", "stored", "suspected_at",
+        "member", "place", "removed", "retry_at", "sent", "since", "stored", "suspected_at",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
         self.member = member
+        self.place = -1
+        """Its place in the latest view."""
         self.incarnation = 0
         self.answered = False
         """It has reported to our present incarnation how much it has of our messages."""

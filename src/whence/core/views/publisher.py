@@ -50,7 +50,8 @@ class Publisher:
         taken = []
         if state.entered == state.adopted and not state.awaits_begun():
             state.count_taken()
-            self.journal.taken(ready)
+            if state.remembers:
+                self.journal.taken(ready)
             taken = [stream.taken for stream in state.here]
         message = ViewMessage(
             state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
@@ -71,10 +72,11 @@ class Publisher:
     def _check_room(self, size: int) -> None:
         own, settings = self.state.own, self.settings
         records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
-        if len(own.retained) >= records_max or self.stability.retained_bytes + size > bytes_max:
-            aside = Ready()
-            self.stability.settle(aside)
-            self.owed += aside.notes
+        if len(own.retained) < records_max and self.stability.retained_bytes + size <= bytes_max:
+            return
+        aside = Ready()
+        self.stability.settle(aside)
+        self.owed += aside.notes
         if len(own.retained) >= records_max:
             raise LimitError("records_max // 4", records_max, len(own.retained) + 1, transient=True)
         if self.stability.retained_bytes and self.stability.retained_bytes + size > bytes_max:

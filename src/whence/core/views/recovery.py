@@ -108,7 +108,7 @@ class Recovery:
                     if marked is not None:
                         marked.seen(mark)
                         marked.silent.append(mark.number)
-                        state.last_epoch[marked.member] = mark.epoch
+                        marked.last_epoch = mark.epoch
                 case Skipped(pid, joined, number):
                     skipped = state.streams.get(MemberId(pid, joined))
                     if skipped is not None:
@@ -179,7 +179,7 @@ class Recovery:
         stream.marks = list(entry.marks)
         self.state.streams[member] = stream
         for mark in entry.marks[-1:]:
-            self.state.last_epoch[member] = mark.epoch
+            stream.last_epoch = mark.epoch
 
     def _streams(
         self, own: dict[int, Published | Marked], bundles_of: dict[int, int], stable: int, now: Instant, ready: Ready
@@ -204,7 +204,7 @@ class Recovery:
                     self.stability.retained_bytes += len(message.bundle.body)
                     if bundles_of[number] > self._reported:
                         ready.deliver.append(Returned(message.bundle, mark=order.mark_of(message)))
-            state.last_epoch[mine.member] = message.epoch
+            mine.last_epoch = message.epoch
         mine.take(state.taken_counts[mine.slot], NEVER)
         mine.handed = mine.taken
         self._note_acted_on(mine)
@@ -244,7 +244,6 @@ class Recovery:
                 if state.has_past(message) and not state.waits_for_cut(message):
                     stream.get(message, message.number)
                     stream.stored = message.number
-                    state.last_epoch[stream.member] = message.epoch
                     self.changes.inbox.stage.got(stream, message, 0, now, ready)
                     self.changes.close_cuts()
                     progress = True

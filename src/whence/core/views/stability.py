@@ -45,21 +45,25 @@ class Stability:
         if state.me is None or not state.here:
             return
         state.count_taken()
-        latest = state.latest
+        latest, peers = state.latest, self.links.peers.values()
         places = {member: place for place, member in enumerate(latest.members)}
         mine = [state.streams[member].taken for member in latest.members]
-        rows = [(state.me.joined, mine), *[(peer.member.joined, peer.taken) for peer in self.links.peers.values()]]
+        joined = [state.me.joined, *[peer.member.joined for peer in peers]]
+        rows = [mine, *[peer.taken for peer in peers]]
+        youngest, by_all = max(joined), list(map(min, *rows)) if peers else mine
         for stream in list(state.streams.values()):
-            if not stream.retained:
-                self._finish(stream, places)
-                continue
             place = places.get(stream.member)
             if place is None:
-                taken = [(state.me.joined, stream.taken), *self._taken_of_removed(stream.member)]
-            else:
-                taken = [(joined, row[place]) for joined, row in rows]
-            self._drop_stable(stream, taken)
-            self._finish(stream, places)
+                if stream.retained:
+                    taken = [(state.me.joined, stream.taken), *self._taken_of_removed(stream.member)]
+                    self._drop_stable(stream, min([number for _, number in taken]), taken)
+                self._finish(stream, places)
+                continue
+            for number, message in stream.retained.items():
+                if number <= by_all[place] or message.epoch < youngest:
+                    taken = list(zip(joined, [row[place] for row in rows], strict=True))
+                    self._drop_stable(stream, by_all[place], taken)
+                break  # if the first is not stable and for all, none is
         own = state.own
         settled = next(iter(own.retained), own.got + 1) - 1
         if settled > self.settled:
@@ -84,15 +88,12 @@ class Stability:
                 return epoch
         return NEVER
 
-    def _drop_stable(self, stream: Stream, taken: list[tuple[int, int]]) -> None:
-        everybody = min([number for _, number in taken])
-        first = next(iter(stream.retained))
-        if first > everybody and any(has < first for joined, has in taken if joined <= stream.retained[first].epoch):
-            return
+    def _drop_stable(self, stream: Stream, by_all: int, taken: list[tuple[int, int]]) -> None:
+        """Drop what all have taken, and what was taken by those it is for: members as old as its view."""
         mine = stream.member == self.state.me
         stable: list[int] = []
         for number, message in stream.retained.items():
-            if number > everybody and any(has < number for joined, has in taken if joined <= message.epoch):
+            if number > by_all and any(has < number for joined, has in taken if joined <= message.epoch):
                 break
             stable.append(number)
         for number in stable:  # few of what may be many

@@ -59,8 +59,6 @@ class ViewState:
         """The highest ballot that this member reported to, in the entered view."""
         self.targets: dict[int, int] = {}
         """Per peer of the entered view: how far its stream must be got, for that ballot."""
-        self.last_epoch: dict[MemberId, int] = {}
-        """The epoch of the last message that was got of each member."""
         self.has_begun = False
         """Whether some stream may have a message that was taken in part and has to come again."""
         self.ends: dict[MemberId, int] = {}
@@ -141,8 +139,10 @@ class ViewState:
     def note_handed(self, place: int) -> None:
         """Note what was handed out of a stream: nothing, while that is below its base."""
         stream = self.here[place]
-        handed = max(stream.handed, stream.in_part)
-        self.handed[place] = handed if stream.base is not None and handed >= stream.base else 0
+        handed, base = stream.handed, stream.base
+        if handed < stream.in_part:
+            handed = stream.in_part
+        self.handed[place] = handed if base is not None and handed >= base else 0
 
     def awaits_begun(self) -> bool:
         """Tell whether a message that the application had in part, in an earlier incarnation, is still to come again:
@@ -168,11 +168,15 @@ class ViewState:
         return tuple(pid for pid in pids if pid != self.pid)
 
     def count_taken(self) -> None:
-        """Look up how far the application is."""
+        """Look up how far the application is. Where that is not counted, it has taken what it was handed."""
+        if not self.counts_taken:
+            for stream in self.streams.values():
+                stream.taken = stream.handed
+                if stream.silent:
+                    stream.silent.clear()
+            return
         for stream in self.streams.values():
-            if not self.counts_taken:
-                stream.take_all()
-            elif stream.counted != self.taken_counts[stream.slot] or stream.silent:
+            if stream.counted != self.taken_counts[stream.slot] or stream.silent:
                 stream.take(self.taken_counts[stream.slot])
 
     # --- messages ---
@@ -243,6 +247,4 @@ class ViewState:
             for message in stream.retained.values():
                 lowest = min(lowest, message.epoch)
                 break  # in order, the first has the lowest epoch
-        for member in self.view.members:
-            lowest = min(lowest, self.last_epoch.get(member, member.joined))
-        return lowest
+        return min(lowest, *[stream.last_epoch for stream in self.here])

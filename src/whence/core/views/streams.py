@@ -25,8 +25,8 @@ class Stream:
     """The messages of one member."""
 
     __slots__ = (
-        "base", "clock", "counted", "got", "handed", "held", "in_part", "marks", "member", "nonce", "place",
-        "promised", "retained", "silent", "slot", "start", "stored", "taken",
+        "base", "clock", "counted", "got", "handed", "held", "in_part", "last_epoch", "marks", "member", "nonce",
+        "place", "promised", "retained", "silent", "slot", "start", "stored", "taken",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, nonce: int, slot: int, start: int, base: int | None) -> None:
@@ -47,6 +47,8 @@ class Stream:
         none."""
         self.clock = 0
         """The clock of the last message that was got."""
+        self.last_epoch = member.joined
+        """The epoch of that message."""
         self.promised = 0
         """All later messages have a later clock."""
         self.retained: dict[int, Message] = {}
@@ -74,9 +76,11 @@ class Stream:
     def get(self, message: Message, number: int) -> None:
         """Count a message as got, and retain it."""
         self.got = number
-        self.clock = max(self.clock, message.clock)
+        self.last_epoch = message.epoch
+        if message.clock > self.clock:
+            self.clock = message.clock
         self.retained[number] = message
-        if isinstance(message, ViewMark):
+        if type(message) is ViewMark:
             self.seen(message.at())
             self.silent.append(number)
 
@@ -96,11 +100,6 @@ class Stream:
             else:
                 break
         self.taken = taken
-
-    def take_all(self) -> None:
-        """Count everything that was handed out as taken: nothing is remembered across crashes."""
-        self.taken = self.handed
-        self.silent.clear()
 
     def skip(self, number: int) -> None:
         """Note a message that the application is not handed, so that it need not be taken."""

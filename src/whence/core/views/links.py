@@ -46,6 +46,8 @@ class Links:
         self.retry_at: Instant = NEVER
         self._owes = False
         self._got_since_ack = 0
+        self._said_at: Instant = -NEVER
+        """When an own message last said to all how far this member is."""
         self._last_ack: ViewAck | None = None
         self._promise, self._promised = order.promise, order.promised
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
@@ -112,7 +114,7 @@ class Links:
         if to:
             ready.send.append(Send(tuple(to), message))
         if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
-            self._owes, self._got_since_ack = False, 0  # the message says what is here, and all get it
+            self._owes, self._got_since_ack, self._said_at = False, 0, now  # it says what is here, and all get it
             self.told_all(now)
         self.arm(now)
 
@@ -274,7 +276,12 @@ class Links:
             self.ack_at = now
 
     def tell(self, now: Instant, ready: Ready) -> None:
-        """Acknowledge to all what is here, if it is news or somebody waits for it."""
+        """Acknowledge to all what is here, if it is news or somebody waits for it. A member that published just now has
+        said nearly all of it, and its next message says the rest."""
+        said_until = self._said_at + self.settings.ack_ns
+        if now < said_until and not self._owes and self._got_since_ack < self._ack_after:
+            self.ack_at = said_until
+            return
         self.ack_at = NEVER
         self._got_since_ack = 0
         ack = self.ack()

@@ -37,9 +37,8 @@ bench: setup ## Run every benchmark; each prints one JSON line. Fails at the end
 	for script in bench/[a-z]*.py; do $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
 	[[ -z "$$missed" ]] || { echo "goals missed by:$$missed" >&2; exit 1; }
 
-figures: setup ## Draw the pictures that exist today (those of the demo) into out/figures.
-	@$(BIN)/whence demo --out out/figures
-	@echo "Figures drawn:"; find out/figures -type f \( -name '*.svg' -o -name '*.png' -o -name '*.html' \) | sort
+figures: setup ## Reproduce every figure of the papers in quick mode, into out/figures; half an hour on two cores.
+	@$(BIN)/whence reproduce all --quick --out out/figures
 
 clean: ## Remove the environment, caches and everything generated.
 	@rm -rf .venv out build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -40,8 +40,14 @@ def test_an_extra_adds_what_the_page_says() -> None:
 def test_the_page_says_what_every_command_needs() -> None:
     group = typer.main.get_command(app)
     assert sorted(COMMANDS) == sorted(group.commands)  # type: ignore[attr-defined]
-    said = {extra for needs in COMMANDS.values() for extra in re.findall(r"extra `(\w+)`", needs)}
-    assert said == set(EXTRAS.values()) - {"otel"}
+    needs = " ".join(COMMANDS.values())
+    said = {f"whence[{extra}]" for extra in re.findall(r"extra `(\w+)`", needs)}
+    said |= set(re.findall(r"`(whence-lab\[\w+\])`", needs))
+    assert said == set(EXTRAS.values()) - {"whence[otel]"}
+
+
+def test_the_extras_of_the_lab_on_the_page_are_those_of_its_package() -> None:
+    assert set(re.findall(r"whence-lab\[(\w+)\]", TEXT)) == set(LAB["optional-dependencies"])
 
 
 def test_the_versions_on_the_page_are_those_of_the_packages() -> None:

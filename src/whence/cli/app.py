@@ -23,6 +23,7 @@ from whence.cli.node import node
 from whence.cli.output import print_json, print_message
 from whence.cli.pub import pub
 from whence.cli.report import report
+from whence.cli.reproduce import reproduce
 from whence.cli.simulate import simulate
 from whence.cli.size import size
 from whence.cli.stream import stream
@@ -41,8 +42,11 @@ BUG = 70
 
 INTERRUPTED = 130
 
-EXTRAS = {"pyarrow": "trace", "pyspark": "spark", "pandas": "spark", "opentelemetry": "otel"}
-"""Optional packages, and the extra that installs each."""
+EXTRAS = {
+    "pyarrow": "whence[trace]", "pyspark": "whence[spark]", "pandas": "whence[spark]", "opentelemetry": "whence[otel]",
+    "matplotlib": "whence-lab[figures]",
+}  # fmt: skip
+"""Optional packages, and what installs each."""
 
 app = typer.Typer(
     name="whence",
@@ -72,6 +76,7 @@ app.command()(size)
 app.command()(verify)
 app.command()(sweep)
 app.command()(report)
+app.command()(reproduce)
 app.command()(metrics)
 app.command()(stream)
 app.command()(merge)
@@ -131,7 +136,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if os.environ.get("WHENCE_DEBUG"):
         raise error
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        return f"this needs {error.name}; install it with: pip install 'whence[{extra}]'", USAGE
+        return f"this needs {error.name}; install it with: pip install '{extra}'", USAGE
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", USAGE
     return f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where", BUG

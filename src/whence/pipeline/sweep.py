@@ -24,7 +24,7 @@ from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +47,7 @@ _SHAPE = pa.schema(
 )  # fmt: skip
 PLAN_COLUMNS: Final = "config string, number int, seed bigint"
 RUNS_PER_JOB: Final = 500
+"""The most that an interruption loses."""
 RUNS_PER_TASK: Final = 8
 TASKS_MIN: Final = 32
 """A small sweep is cut finer, down to one run each, so that its progress shows."""
@@ -86,18 +87,29 @@ def plan_table(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFra
     return spark.createDataFrame(plan, PLAN_COLUMNS)
 
 
-def results_table(plan: DataFrame, tasks: int) -> DataFrame:
+class Work(NamedTuple):
+    """What a sweep does for each row of its plan."""
+
+    run: Callable[[str, int, int], dict[str, Any]]
+    """From a configuration, repetition and seed to a row; a function of a module, which the workers import. Whatever
+    goes wrong becomes the row's error."""
+    columns: str
+    shape: pa.Schema
+    """The columns of the row, for Spark and for Arrow."""
+
+
+def results_table(plan: DataFrame, tasks: int, work: Work) -> DataFrame:
     """Return the result of every run of a plan."""
-    return plan.repartition(tasks).mapInArrow(_run_batches, RESULTS)
+
+    def run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [work.run(row["config"], row["number"], row["seed"]) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=work.shape)
+
+    return plan.repartition(tasks).mapInArrow(run_batches, work.columns)
 
 
-def _run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows = [_result(**row) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_SHAPE)
-
-
-def _result(config: str, number: int, seed: int) -> dict[str, Any]:
+def simulated(config: str, number: int, seed: int) -> dict[str, Any]:
     """Run one simulation and judge it; whatever goes wrong becomes the row's error."""
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
@@ -127,6 +139,9 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
         return row | {"error": f"{type(error).__name__}: {first_line(error)}"}
 
 
+SIMULATIONS: Final = Work(simulated, RESULTS, _SHAPE)
+
+
 def summary_table(done: DataFrame) -> DataFrame:
     """Return, per configuration, how often a promise broke, with Wilson's interval, and the lowest seed of it."""
     ran, bad = F.count_if(F.col("error").isNull()), F.count_if(F.col("broken") != "")
@@ -148,35 +163,36 @@ def summary_table(done: DataFrame) -> DataFrame:
 
 def run_sweep(
     spark: SparkSession, plan: list[tuple[str, int, int]], out: Path, *, resume: bool,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None, work: Work = SIMULATIONS,
+    runs_per_job: int = RUNS_PER_JOB,
 ) -> DataFrame:  # fmt: skip
-    """Run what is missing of a plan, job by job; return all results. Raises UsageError."""
-    results = out / "results"
-    finished = sorted(path for path in results.glob("job-*") if (path / "_SUCCESS").exists())
+    """Run what is missing of a plan, job by job; return all results, those of other plans too. Raises UsageError."""
+    directory = out / "results"
+    finished = _finished(directory)
     if finished and not resume:
-        raise UsageError(f"--out: {results} holds results already; give --resume to go on, or a new directory")
-    done = {(row["config"], row["number"]) for row in _read(spark, finished).select("config", "number").collect()}
+        raise UsageError(f"--out: {directory} holds results already; give --resume to go on, or a new directory")
+    earlier = _read(spark, finished, work).select("config", "number").collect()
+    done = {(row["config"], row["number"]) for row in earlier}
     todo = [each for each in plan if each[:2] not in done]
     first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
-    for number, start in enumerate(range(0, len(todo), RUNS_PER_JOB), first):
-        part = todo[start : start + RUNS_PER_JOB]
-        where = results / f"job-{number:05d}"
+    for number, start in enumerate(range(0, len(todo), runs_per_job), first):
+        part = todo[start : start + runs_per_job]
+        where = directory / f"job-{number:05d}"
         tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
 
-        def tell(share: float, before: int = len(done) + start, runs: int = len(part)) -> None:
+        def tell(share: float, before: int = len(plan) - len(todo) + start, runs: int = len(part)) -> None:
             if on_progress is not None:
                 on_progress(before + int(share * runs), len(plan))
 
         try:
             with _watching(where, tasks, tell):
-                results_table(plan_table(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(
-                    str(where)
-                )
+                results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
+                results.write.mode("overwrite").parquet(str(where))
         except Exception as error:
             raise UsageError(
                 f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
             ) from error
-    return _read(spark, sorted(path for path in results.glob("job-*") if (path / "_SUCCESS").exists()))
+    return _read(spark, _finished(directory), work)
 
 
 @contextmanager
@@ -201,7 +217,11 @@ def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterato
     tell(1.0)
 
 
-def _read(spark: SparkSession, jobs: list[Path]) -> DataFrame:
+def _finished(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("job-*") if (path / "_SUCCESS").exists())
+
+
+def _read(spark: SparkSession, jobs: list[Path], work: Work) -> DataFrame:
     if not jobs:
-        return spark.createDataFrame([], RESULTS)
-    return spark.read.schema(RESULTS).parquet(*map(str, jobs))
+        return spark.createDataFrame([], work.columns)
+    return spark.read.schema(work.columns).parquet(*map(str, jobs))

@@ -5,6 +5,7 @@ Nothing else in whence imports it. Where it is missing, the error says what to i
 
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from whence.core.level import LevelSpec
@@ -24,6 +25,7 @@ SIMULATED_ONLY: dict[str, LevelSpec] = {CANARY: CANARY_SPEC}
 """Levels of the simulator itself."""
 
 CATALOGUE = "whence_lab.catalogue"
+FIGURES = "whence_lab.figures.reproduce"
 
 
 class Bug(Protocol):
@@ -52,6 +54,21 @@ class Lab(Protocol):
         """Return a level's recipe with a bug planted. Raises UsageError for an unknown one."""
 
 
+class Figures(Protocol):
+    """What the lab offers whoever reproduces the papers' figures."""
+
+    FIGURES: dict[str, Any]
+
+    def chosen(self, names: list[str]) -> list[Any]:
+        """Return the figures with these names. Raises UsageError for an unknown one."""
+
+    def reproduce(
+        self, figure: Any, out: Path, *, quick: bool, seed: int = 0, master: str | None = None,
+        conf: dict[str, str] | None = None, on_progress: Callable[[int, int], None] | None = None,
+    ) -> Any:  # fmt: skip
+        """Run, judge and draw a figure."""
+
+
 def installed() -> Lab | None:
     """Return the lab, if it is installed."""
     try:
@@ -68,6 +85,12 @@ def required(what: str) -> Lab:
     if lab is None:
         raise UsageError(f"{what} is part of whence-lab, which is not installed: pip install whence-lab")
     return lab
+
+
+def figures() -> Figures:
+    """Return what reproduces figures. Raises UsageError that says what to install where it is missing."""
+    required("reproducing figures")
+    return cast(Figures, import_module(FIGURES))
 
 
 def check_level(level: str, known: Collection[str]) -> None:

@@ -1,0 +1,87 @@
+"""whence reproduce: the papers' figures, run here and judged."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from msgspec import to_builtins
+from rich.markup import escape
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.verify import Conf, Master
+from whence.sim import lab
+
+NOT_AS_DOCUMENTED = 1
+
+_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow"}
+
+
+def reproduce(
+    figures: Annotated[
+        list[str] | None, typer.Argument(metavar="FIGURE...", help="Names of figures, or all; --list shows them.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where data, pictures and verdicts go, a directory each.")] = Path(
+        "out/figures"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and seeds: a minute or two each.")] = False,
+    seed: Annotated[int, typer.Option(help="Other seeds, other runs; the verdicts must stay.")] = 0,
+    listing: Annotated[bool, typer.Option("--list", help="List the figures and run nothing.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Run a paper's experiment, draw its figure, and judge what the paper says of it, sentence by sentence.
+
+    What was run already is not run again: start an interrupted command again, and it goes on. Exit code 0: every
+    sentence came out as documented, those included that we know and explain to be wrong. 1: one did not, or a run
+    failed.
+    """
+    reproducing = lab.figures()
+    if listing:
+        _show_list(reproducing.FIGURES, json=json)
+        return
+    results = []
+    spark: dict[str, Any] = {"master": master, "conf": parse_settings(conf or [], "--conf")}
+    for figure in reproducing.chosen(figures or []):
+        with progress(quiet=json) as bar:
+            tell = partial(_tell, bar, bar.add_task(figure.name, total=None))
+            into = directory(out, "--out")
+            results.append(reproducing.reproduce(figure, into, quick=quick, seed=seed, on_progress=tell, **spark))
+        if not json:
+            _show(results[-1], out)
+    if json:
+        print_json(seed, quick=quick, out=str(out), figures=to_builtins(results))
+    if not all(result.as_documented for result in results):
+        raise typer.Exit(NOT_AS_DOCUMENTED)
+
+
+def _tell(bar: Progress, task: TaskID, done: int, of: int) -> None:
+    bar.update(task, completed=done, total=of)
+
+
+def _show_list(figures: dict[str, Any], *, json: bool) -> None:
+    if json:
+        print_json(0, figures={name: each.title for name, each in figures.items()})
+        return
+    table = Table("figure", "of", "shows", "runs, quick", "runs, full")
+    for name, each in figures.items():
+        runs = (f"{len(plan.configs) * plan.seeds:,}" for plan in (each.quick, each.full))
+        table.add_row(name, each.source, each.title, *runs)
+    stdout().print(table)
+
+
+def _show(result: Any, out: Path) -> None:
+    console = stdout()
+    table = Table("the paper says", "must be seen", "seen here", "verdict", title_justify="left", show_lines=True,
+                  title=f"{result.name}: {result.title} ({result.source}), {result.runs:,} runs")  # fmt: skip
+    for each in result.sentences:
+        verdict = f"[{_COLOURS[each.outcome]}]{each.outcome}[/]"
+        seen = f"{each.seen}. {each.because}" if each.because else each.seen
+        table.add_row(f"{escape(each.says)} ({each.where})", escape(each.threshold), escape(seen), verdict)
+    console.print(table)
+    for error in result.errors:
+        console.print(f"a run failed: {error}", style="red", markup=False)
+    console.print(f"{out / result.name}: {', '.join(result.files)}, data.parquet, points.parquet, verdict.json")

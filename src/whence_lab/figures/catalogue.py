@@ -1,0 +1,25 @@
+"""All figures by name: the only place that lists them."""
+
+from whence.errors import UsageError
+from whence_lab.figures import cluster_recovery, cluster_scale
+from whence_lab.figures.figure import Figure
+
+FIGURES: dict[str, Figure] = {
+    module.FIGURE.name: module.FIGURE
+    for module in (
+        cluster_scale,
+        cluster_recovery,
+    )
+}
+"""In the order in which `all` runs them."""
+
+ALL = "all"
+
+
+def chosen(names: list[str]) -> list[Figure]:
+    """Return the figures with these names, each once; `all` names every one. Raises UsageError."""
+    unknown = [name for name in names if name not in FIGURES and name != ALL]
+    if unknown or not names:
+        what = f"no figure is called {unknown[0]!r}" if unknown else "FIGURE names what to reproduce"
+        raise UsageError(f"{what}; there are: {', '.join(FIGURES)}, or {ALL}")
+    return list(FIGURES.values()) if ALL in names else [FIGURES[name] for name in dict.fromkeys(names)]

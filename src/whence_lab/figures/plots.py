@@ -1,0 +1,85 @@
+"""Pictures of figures: our curves with their bands, and dashed what the paper states. The same data, the same bytes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from whence_lab.figures.data import Data
+from whence_lab.figures.figure import Figure, Line, Panel
+
+PANEL_WIDTH, HEIGHT = 4.6, 3.9
+COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#4a5568", "#b7791f", "#0987a0", "#742a2a")
+MARKERS = "os^Dv<>Ph"
+STATED = "#555555"
+DASHES = ("--", ":", "-.")
+BESIDES: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": "whence"}, "png": {"Software": "whence"}}
+"""What a picture says of its making: no time, so that two runs give the same file."""
+
+STYLE: Any = {
+    "svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e9ef", "axes.titlesize": 10, "axes.titleweight":
+    "bold", "legend.fontsize": 7.5, "legend.frameon": False, "figure.dpi": 100,
+}  # fmt: skip
+
+
+def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
+    """Draw all panels of a figure into one picture, as PNG and as SVG; return the files."""
+    with matplotlib.rc_context(STYLE):
+        picture, axes = pyplot.subplots(
+            1, len(figure.panels), figsize=(PANEL_WIDTH * len(figure.panels), HEIGHT), squeeze=False
+        )
+        for panel, on in zip(figure.panels, axes[0], strict=True):
+            _draw_panel(panel, data, on)
+        picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5)
+        picture.tight_layout()
+        files = [where / f"{figure.name}.{ending}" for ending in BESIDES]
+        for file in files:
+            picture.savefig(file, metadata=BESIDES[file.suffix[1:]])
+        pyplot.close(picture)
+    return files
+
+
+def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
+    values = data.values(panel.curve, **panel.only) if panel.curve else [None]
+    for number, value in enumerate(values):
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
+        curve = data.curve(panel.x, panel.y, **only)
+        if not curve:
+            continue
+        xs = [x for x, _ in curve]
+        label = panel.label(value) if panel.curve else "here"
+        on.plot(xs, [band.mean for _, band in curve], color=colour, marker=marker, markersize=3.5, label=label)
+        low, high = [band.low for _, band in curve], [band.high for _, band in curve]
+        on.fill_between(xs, low, high, color=colour, alpha=0.18, linewidth=0)
+    for number, line in enumerate(_stated(panel, data)):
+        style = DASHES[number % len(DASHES)]
+        on.plot(
+            [x for x, _ in line.points], [y for _, y in line.points], style, color=STATED, linewidth=1.2,
+            label=line.name,
+        )  # fmt: skip
+    if panel.log_x:
+        on.set_xscale("log")
+    if panel.log_y:
+        on.set_yscale("log")
+    else:
+        on.set_ylim(bottom=min(0.0, on.get_ylim()[0]))
+    on.set_title(panel.title, loc="left")
+    on.set_xlabel(panel.x_label)
+    on.set_ylabel(panel.y_label)
+    if on.get_legend_handles_labels()[0]:
+        on.legend(loc="best")
+
+
+def _stated(panel: Panel, data: Data) -> Sequence[Line]:
+    """Return what the paper states; nothing where it depends on runs that failed."""
+    try:
+        return panel.stated(data)
+    except (LookupError, ZeroDivisionError):
+        return ()

@@ -1,0 +1,100 @@
+"""Figures: what panels and checks read, how sentences are judged, and what the catalogue must hold."""
+
+import json
+from typing import Any
+
+import pytest
+
+from whence.errors import UsageError
+from whence_lab.figures.catalogue import ALL, FIGURES, chosen
+from whence_lab.figures.data import Band, Data
+from whence_lab.figures.figure import Check, Figure, Finding, Panel, Plan, grid
+from whence_lab.figures.shapes import falls, logarithmic, rises, straight
+from whence_lab.figures.verdicts import judged
+
+MEASURED = ("mean", "low", "high", "least", "most", "runs")
+
+
+def row(measure: str, mean: float, **config: Any) -> dict[str, Any]:
+    """Return a row of points.parquet, its band one to either side."""
+    band = (mean, mean - 1, mean + 1, mean - 2, mean + 2, 3)
+    return {"config": json.dumps(config, sort_keys=True), "measure": measure, **dict(zip(MEASURED, band, strict=True))}
+
+
+DATA = Data([row("ms", 10.0 * n + k, n=n, kind=name) for n in (3, 1, 2) for k, name in enumerate("ab")])
+
+
+def figure(*checks: Check) -> Figure:
+    """Return a figure with these checks."""
+    plan = Plan(grid(n=[1, 2, 3], kind=["a", "b"]), 3)
+    return Figure("f", "t", "J", "s", lambda config, seed: {}, plan, plan, [Panel("p", "n", "ms", "n", "ms")], checks)
+
+
+def test_a_curve_has_the_points_of_its_configurations_by_rising_value() -> None:
+    assert DATA.means("n", "ms", kind="b") == [(1, 11.0), (2, 21.0), (3, 31.0)]
+    assert DATA.values("kind") == ["a", "b"]
+    assert DATA.band("ms", n=2, kind="a") == Band(20.0, 19.0, 21.0, 18.0, 22.0, 3)
+    assert DATA.means("n", "bytes", kind="b") == []
+
+
+def test_a_value_that_no_configuration_or_several_have_is_no_answer() -> None:
+    for only in ({"n": 2}, {"n": 9, "kind": "a"}):
+        with pytest.raises(LookupError, match="configurations"):
+            DATA.mean("ms", **only)
+
+
+def test_bands_overlap_exactly_where_they_have_a_value_in_common() -> None:
+    band = Band(2.0, 1.0, 3.0, 0.0, 4.0, 5)
+    assert band.overlaps(Band(4.0, 3.0, 5.0, 2.0, 6.0, 5))
+    assert not band.overlaps(Band(5.0, 3.1, 6.0, 3.0, 7.0, 5))
+
+
+def test_a_line_explains_points_on_it_wholly_and_others_in_part() -> None:
+    exact = straight([(1, 3.0), (2, 5.0), (4, 9.0)])
+    assert (exact.slope, exact.offset, exact.r2) == pytest.approx((2.0, 1.0, 1.0))
+    assert straight([(1, 0.0), (2, 1.0), (3, 0.0)]).r2 < 0.5
+    assert logarithmic([(1, 1.0), (10, 2.0), (100, 3.0)]).r2 == pytest.approx(1.0)
+    assert rises([(1, 1.0), (2, 2.0)])
+    assert not rises([(1, 1.0), (2, 1.0)])
+    assert falls([(1, 2.0), (2, 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("holds", "known", "outcome"),
+    [(True, "", "holds"), (False, "", "fails"), (False, "E20", "refuted"), (True, "E20", "fails")],
+)
+def test_a_sentence_known_to_be_wrong_must_not_hold_and_any_other_must(holds: bool, known: str, outcome: str) -> None:
+    check = Check("it grows", "6", "more", lambda _: Finding(holds, "seen"), known)
+    (sentence,) = judged(figure(check), DATA)
+    assert (sentence.outcome, sentence.because) == (outcome, known)
+
+
+def test_a_sentence_without_its_data_does_not_hold() -> None:
+    check = Check("it grows", "6", "more", lambda data: Finding(data.mean("bytes") > 0, ""))
+    (sentence,) = judged(figure(check), DATA)
+    assert sentence.outcome == "fails"
+    assert "could not be judged" in sentence.seen
+
+
+def test_figures_are_chosen_by_name_each_once_and_all_by_all() -> None:
+    first = next(iter(FIGURES))
+    assert chosen([first, first]) == [FIGURES[first]]
+    assert chosen([ALL]) == list(FIGURES.values())
+    for names in ([], ["nothing"]):
+        with pytest.raises(UsageError, match=first):
+            chosen(names)
+
+
+@pytest.mark.parametrize("each", FIGURES.values(), ids=lambda each: each.name)
+def test_every_figure_says_what_decides_and_draws_what_it_measures(each: Figure) -> None:
+    assert each.checks
+    for check in each.checks:
+        assert check.says
+        assert check.where
+        assert check.threshold
+    for plan in (each.quick, each.full):
+        assert len({json.dumps(config, sort_keys=True) for config in plan.configs}) == len(plan.configs)
+        assert plan.seeds >= 1
+        for panel in each.panels:
+            shown = [config for config in plan.configs if all(config.get(k) == v for k, v in panel.only.items())]
+            assert any(panel.x in config for config in shown), panel.title

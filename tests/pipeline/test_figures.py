@@ -1,0 +1,107 @@
+"""Figures on Spark: the same seed gives the same data and pictures, and what was interrupted goes on where it was."""
+
+import json
+import shutil
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+from pyspark.sql import SparkSession
+
+from whence.cli.app import run as command
+from whence.pipeline import experiments
+from whence.pipeline.experiments import MEASURED, STUDENT, band_table, planned
+from whence.sim import lab
+from whence_lab.figures import cluster_recovery
+from whence_lab.figures.figure import Figure, Plan, grid
+from whence_lab.figures.reproduce import reproduce
+
+SMALL = cluster_recovery.FIGURE._replace(quick=Plan(grid(scheme=["R1"], events_per_round=[1, 2, 4], rounds=[3]), 2))
+"""A real figure with runs so short that a test can afford it."""
+
+
+def jobs(out: Path, figure: Figure) -> list[Path]:
+    """Return the finished jobs of a figure's sweep."""
+    return sorted(path.parent for path in (out / figure.name).glob("runs-*/results/job-*/_SUCCESS"))
+
+
+def test_a_band_is_students_interval_of_the_mean_and_one_run_has_none(spark: SparkSession) -> None:
+    values = {"many": [1.0, 2.0, 4.0, 8.0], "one": [3.0]}
+    rows = [
+        (name, at, 0, {"ms": value}, None) for name, each in values.items() for at, value in enumerate(each)
+    ]  # fmt: skip
+    table = {row["config"]: row for row in band_table(spark.createDataFrame(rows, MEASURED)).collect()}
+    many = table["many"]
+    half = STUDENT[2] * stdev(values["many"]) / 2
+    assert (many["mean"], many["low"], many["high"]) == pytest.approx((mean(values["many"]), 3.75 - half, 3.75 + half))
+    assert (many["least"], many["most"], many["runs"]) == (1.0, 8.0, 4)
+    assert (table["one"]["low"], table["one"]["high"]) == (3.0, 3.0)
+
+
+def test_a_run_without_a_result_is_in_no_band(spark: SparkSession) -> None:
+    rows = [("c", 0, 0, {"ms": 1.0}, None), ("c", 1, 0, None, "a bug")]
+    (row,) = band_table(spark.createDataFrame(rows, MEASURED)).collect()
+    assert row["runs"] == 1
+
+
+def test_seeds_depend_on_the_configuration_its_number_and_the_seed_that_was_given() -> None:
+    small, large = planned(grid(n=[1]), 2), planned(grid(n=[1, 2]), 3)
+    assert set(small) < set(large)
+    assert not {seed for *_, seed in large} & {seed for *_, seed in planned(grid(n=[1, 2]), 3, seed=7)}
+
+
+def test_two_runs_give_the_same_data_verdicts_and_pictures(spark: SparkSession, tmp_path: Path) -> None:
+    first, again = (reproduce(SMALL, tmp_path / name, quick=True) for name in ("first", "again"))
+    assert first == again
+    assert first.runs == 6
+    assert not first.errors
+    for name in (*first.files, "data.parquet", "points.parquet", "verdict.json"):
+        one, other = (tmp_path / each / SMALL.name / name for each in ("first", "again"))
+        assert one.read_bytes() == other.read_bytes(), name
+    other_seed = reproduce(SMALL, tmp_path / "again", quick=True, seed=1)
+    assert other_seed.data != first.data
+
+
+def test_what_was_interrupted_goes_on_and_ends_with_the_same_data(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job whose end was not written does not count, whatever it left behind; the jobs before it are not run again."""
+    monkeypatch.setattr(experiments, "RUNS_PER_JOB", 2)
+    whole = reproduce(SMALL, tmp_path, quick=True)
+    done = jobs(tmp_path, SMALL)
+    assert len(done) == 3
+    (done[-1] / "_SUCCESS").unlink()
+    shutil.rmtree(done[-2])
+    kept = {path: path.stat().st_mtime_ns for path in done[0].iterdir()}
+    told: list[tuple[int, int]] = []
+    assert reproduce(SMALL, tmp_path, quick=True, on_progress=lambda *at: told.append(at)).data == whole.data
+    assert (told[0], told[-1]) == ((2, 6), (6, 6))
+    assert {path: path.stat().st_mtime_ns for path in done[0].iterdir()} == kept
+
+
+def test_the_command_lists_figures_and_names_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(["reproduce", "--list", "--json"]) == 0
+    assert cluster_recovery.FIGURE.name in json.loads(capsys.readouterr().out)["figures"]
+    assert command(["reproduce", "nothing"]) == 2
+    assert cluster_recovery.FIGURE.name in capsys.readouterr().err
+    monkeypatch.setattr(lab, "installed", lambda: None)
+    assert command(["reproduce", "all"]) == 2
+    assert "pip install whence-lab" in capsys.readouterr().err
+
+
+def test_the_command_shows_every_sentence_with_its_verdict(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So short runs need not keep the paper's sentences: then the exit code is 1, and the table says which."""
+    monkeypatch.setitem(lab.figures().FIGURES, SMALL.name, SMALL)
+    code = command(["reproduce", SMALL.name, "--quick", "--out", str(tmp_path), "--json"])
+    (result,) = json.loads(capsys.readouterr().out)["figures"]
+    outcomes = [sentence["outcome"] for sentence in result["sentences"]]
+    assert len(outcomes) == len(SMALL.checks)
+    assert code == (1 if "fails" in outcomes else 0)
+    assert command(["reproduce", SMALL.name, "--quick", "--out", str(tmp_path)]) == code
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "verdict.json" in shown
+    assert "holds" in shown or "fails" in shown

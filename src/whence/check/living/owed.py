@@ -12,7 +12,8 @@ the run says when they must have come (`run.phases`: what was published until `l
 (durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right (views 9): no
 quorum of its latest view is up, or nobody has what a change needs and only an operator can help (traps T18, T26). With
 journals nobody is removed for being down: as long as a member of the latest view is, strict groups hand out nothing,
-and joiners do not become live.
+and joiners do not become live. The same holds for a member that an operator forced into another generation and that has
+ended there.
 """
 
 from collections.abc import Iterable
@@ -136,14 +137,26 @@ class Owed:
         return self.standstill(grp) or self.awaited(grp)
 
     def awaited(self, grp: str) -> str | None:
-        """Return whom a group with journals waits for: a member that is down returns, or an operator removes it."""
+        """Return whom a group with journals waits for: a member that is down returns, or an operator removes it. One
+        that was forced into another generation, and ended there, tells nobody that it is gone."""
         living = self.living
         if not living.run.durable or grp not in living.latest:
             return None
         for process, each in living.memberships.items():
-            if each.grp == grp and not each.is_up and living.is_in(process, living.latest[grp].epoch):
-                return f"group {grp!r} waits for process {each.pid}, which is down and a member of its latest view"
+            if each.grp == grp and living.is_in(process, living.latest[grp].epoch):
+                if not each.is_up:
+                    return f"group {grp!r} waits for process {each.pid}, which is down and a member of its latest view"
+                if each.moved_on and self._is_gone(each):
+                    return f"group {grp!r} waits for process {each.pid}, which was forced out of it and is gone"
         return None
+
+    def _is_gone(self, moved: Membership) -> bool:
+        """Tell whether a process that went on in another generation is no member of that one any more."""
+        return any(
+            each.pid == moved.pid and each.group == moved.group and each.grp != moved.grp
+            and (each.has_ended or not each.is_up)
+            for each in self.living.memberships.values()
+        )  # fmt: skip
 
     def doubt(self, why: str, count: int = 1) -> None:
         """Count something that nobody can judge."""

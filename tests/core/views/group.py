@@ -207,7 +207,8 @@ class Group:
             if isinstance(step, Delivery):
                 self.log[pid].append(EventId(step.bundle.pid, step.bundle.incarnation, step.bundle.first))
                 self.untaken[pid].append(step)
-        self._wake[pid] = ready.wake_at if ready.wake_at is not None else 1 << 62
+        if ready.wake_at is not None:  # a later time replaces nothing, as in the runner
+            self._wake[pid] = min(ready.wake_at, self._wake.get(pid, ready.wake_at))
         if pid not in self.slow:
             self.take(pid)
         self.notes[pid] += ready.notes
@@ -278,6 +279,7 @@ class Group:
         """Let the timers go off that are due: of some members, or of all."""
         for pid in pids or sorted(self.members):
             if self._wake.get(pid, 1 << 62) <= self.now:
+                del self._wake[pid]
                 self._carry_out(pid, self.members[pid].tick(self.now))
 
     # --- what there is to see ---

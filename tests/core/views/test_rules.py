@@ -89,3 +89,20 @@ def test_all_members_may_leave_at_once_and_the_first_ends_the_group(founders: in
         group.leave(pid)
     group.wait(8 * SECOND)
     assert all(group.told(pid, "left") for pid in range(founders))
+
+
+def test_no_window_holds_up_a_change() -> None:
+    """A strict group hands out nothing while a member is dead, so windows stay full. Whoever is told a target sends its
+    own messages up to it: the change needs no timer."""
+    group = Group("total-strict", None, ViewSettings(window=4, attempt_ns=SECOND))
+    group.crash(2)
+    for _ in range(60):
+        group.publish(0)
+        group.publish(1)
+    group.wait(SECOND)
+    assert group.members[0].state.got[1] < 60  # the window holds the rest back
+    group.remove(0, 2)
+    group.wake()
+    group.flow()
+    assert group.pids(0) == group.pids(1) == [0, 1]
+    assert len(group.log[0]) == len(group.log[1]) == 120

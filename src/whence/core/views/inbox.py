@@ -154,8 +154,9 @@ class Inbox:
 
     # --- fetching ---
 
-    def ask(self, now: Instant, ready: Ready) -> None:
-        """Ask for what held messages wait for, and for what a change or a cut needs."""
+    def ask(self, now: Instant, ready: Ready, *, of_absent: bool = False) -> None:
+        """Ask for what held messages wait for, and for what a change or a cut needs. `of_absent`: only what nobody
+        sends unasked, because its publisher is not in reach."""
         self.ask_at = NEVER
         wanted: dict[MemberId, int] = {}
         state = self.state
@@ -176,9 +177,9 @@ class Inbox:
         for member, number in {**wanted, **everybody}.items():
             source = state.streams[member]
             pid = member.pid
-            known = pid in self.links.peers and pid not in self.links.suspects.now and member not in everybody
-            to = (pid,) if known else self.links.all
-            if to and source.base is not None:
+            alone = self.links.is_in_reach(pid) and member not in state.open_cuts and pid not in state.frozen
+            to = (pid,) if alone else self.links.all
+            if to and source.base is not None and not (alone and of_absent):
                 ready.send.append(Send(to, Fetch(pid, member.joined, source.got, number)))
         if waits or everybody:
             self.ask_at = now + self.settings.ask_ns

@@ -118,12 +118,17 @@ class Links:
             self.told_all(now)
         self.arm(now)
 
+    def is_in_reach(self, pid: int) -> bool:
+        """Tell whether a member can be asked for its own messages."""
+        return pid in self.peers and pid not in self.suspects.now
+
     def push(self, peer: Peer, ready: Ready) -> None:
-        """Send what waits for a member, as far as its window goes."""
+        """Send what waits for a member, as far as its window goes, or the targets of a change: where a group hands out
+        nothing before the change, no window opens before it."""
         if peer.first is None or self.state.me is None:
             return
         own = self.state.own
-        upto = min(own.got, self.acked(peer) + self.settings.window)
+        upto = min(own.got, max(self.acked(peer) + self.settings.window, self.state.targets.get(self.state.pid, 0)))
         for number in range(max(peer.sent, self.came(peer)) + 1, upto + 1):
             if number in own.retained:
                 ready.send.append(Send((peer.member.pid,), own.retained[number]))

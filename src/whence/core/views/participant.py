@@ -148,9 +148,12 @@ class Participant:
         state.targets = {stream.member.pid: number for stream, number in zip(state.here, asked.numbers, strict=True)}
         self._leader = sender
         self._flushed = NO_BALLOT  # the answer may have been lost
+        for pid, peer in self.links.peers.items():
+            if self.links.is_in_reach(pid):
+                self.links.push(peer, ready)
         self.inbox.release(now, ready)
         if not self.flush(now, ready):
-            self.inbox.ask(now, ready)
+            self.inbox.ask(now, ready, of_absent=True)
 
     def flush(self, now: Instant, ready: Ready) -> bool:
         """Tell the leader that the targets are reached, once they are; return whether they are."""

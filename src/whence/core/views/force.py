@@ -19,8 +19,8 @@ from whence.core.views.view import Ballot, View
 from whence.epochs import FORKS
 from whence.types import Instant
 
-GIVEN_UP_NS = 20_000_000_000
-"""How long survivors that do not answer are waited for."""
+GIVEN_UP = 64
+"""After so many attempts' time, survivors that do not answer are waited for no longer."""
 
 PATIENCE = 4
 """After so many attempts' time without an answer the survivors are asked anew; or, if they have reported, those that
@@ -52,7 +52,7 @@ class Force:
     def begin(self, survivors: Iterable[int], now: Instant, ready: Ready) -> None:
         """Begin to replace the view by one of these members only."""
         self.survivors = dict.fromkeys(survivors)
-        self._until = now + GIVEN_UP_NS
+        self._until = now + GIVEN_UP * self._pace
         self._ask(now, ready)
 
     def end(self) -> None:

@@ -49,6 +49,8 @@ def _judge_one(living: Living, owed: Owed, process: Process, reference: Process)
         return False
     may_begin_later = living.is_joiner(process) or living.is_joiner(reference)
     begins = begin_in(whole, handed) if may_begin_later else 0
+    if begins is None and set(handed).isdisjoint(whole):
+        begins = len(whole)  # it begins where the sequence ends
     if begins is None:
         _report(living, owed, process, reference, handed[0])
         return True

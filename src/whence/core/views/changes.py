@@ -33,6 +33,7 @@ from whence.core.views.participant import Participant
 from whence.core.views.removal import Removal
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
+from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
 from whence.core.views.wishes import Wishes
 from whence.epochs import GENERATION_MAX, generation_of, line_of
@@ -235,27 +236,27 @@ class Changes:
         state = self.state
         if state.mark_epoch >= state.entered or not self.inbox.stage.may_mark():
             return
-        mark = ViewMark(state.place, state.entered, self.past(), self.inbox.stage.next_clock(now), state.mark_epoch)
+        own = state.own
+        mark = ViewMark(state.place, state.entered, self.past(own), self.inbox.stage.next_clock(now), state.mark_epoch)
         state.mark_epoch = state.entered
-        self.count_own(mark)
+        self.count_own(own, mark)
         self.journal.own(mark, ready)
         self.links.marked(mark.number, mark.epoch)
         self.inbox.stage.marked(mark.at())
         self.links.send(mark, mark.number, now, ready)
-        self.inbox.stage.got(state.own, mark, 0, now, ready)
+        self.inbox.stage.got(own, mark, 0, now, ready)
 
-    def past(self) -> list[int]:
+    def past(self, own: Stream) -> list[int]:
         """Return what the next own message follows."""
         past = self.state.handed.copy()
-        past[self.state.place] = self.state.own.got
+        past[self.state.place] = own.got
         return past
 
-    def count_own(self, message: Message) -> None:
-        """Count an own message as got here."""
-        state = self.state
-        own, number = state.own, message.number
+    def count_own(self, own: Stream, message: Message) -> None:
+        """Count the next own message as got here."""
+        number = own.got + 1
         own.get(message, number)
-        state.got[state.place] = number
+        self.state.got[self.state.place] = number
 
     def _removed(self, view: View, now: Instant, ready: Ready) -> None:
         """Learn that this member is out: stop, and tell the view to those who may not know it. Who forced one does."""

@@ -53,7 +53,7 @@ class Links:
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
         self.all_armed = False
         """An answer of every member is expected, or repeated for."""
-        self.told_all: Callable[[Instant], None] = lambda now: None
+        self.told_all: Callable[[Instant], None] | None = None
         """Called when all members are sent something that says how far this one is, and its clock."""
 
     # --- views ---
@@ -115,7 +115,8 @@ class Links:
             ready.send.append(Send(tuple(to), message))
         if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
             self._owes, self._got_since_ack, self._said_at = False, 0, now  # it says what is here, and all get it
-            self.told_all(now)
+            if self.told_all is not None:
+                self.told_all(now)
         self.arm(now)
 
     def is_in_reach(self, pid: int) -> bool:
@@ -294,7 +295,8 @@ class Links:
             self._owes, self._last_ack = False, ack
             if self.all:
                 ready.send.append(Send(self.all, ack))
-                self.told_all(now)
+                if self.told_all is not None:
+                    self.told_all(now)
         if any(stream.taken < stream.got for stream in self.state.streams.values()):
             self.ack_at = now + self.settings.ack_ns
 

@@ -84,7 +84,6 @@ class ViewMember(Observed, Operated):
         self.journal = self.journal_type(self.state)
         self.links = self.links_type(self.state, settings, self.order)
         self.beats = Beats(self.links, self.order, pause_ns)
-        self.links.told_all = self.beats.told
         self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
         self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)

@@ -11,6 +11,7 @@ from whence.core.views.changes import Changes
 from whence.core.views.items import ViewMessage
 from whence.core.views.recovery import Recovery
 from whence.core.views.stability import Stability
+from whence.core.views.streams import Stream
 from whence.epochs import number_of
 from whence.errors import LimitError, NotMemberError, RemovedError
 from whence.limits import Limits
@@ -42,9 +43,9 @@ class Publisher:
             raise RemovedError(number_of(view.epoch), verdict.event, is_known=verdict.reason != "removed_unknown")
         if not state.live or self.removal.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
-        bundle, count = packed(self.me, self.published + 1, payloads), len(payloads)
+        bundle, count, own = packed(self.me, self.published + 1, payloads), len(payloads), state.own
         self._limits.check(count, len(bundle.body), self.published)
-        self._check_room(len(bundle.body))
+        self._check_room(own, len(bundle.body))
         self.published += count
         self.recovery.bundles += 1
         taken = []
@@ -54,23 +55,24 @@ class Publisher:
                 self.journal.taken(ready)
             taken = [stream.taken for stream in state.here]
         message = ViewMessage(
-            state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
-            bundle,
+            state.place, state.entered, self.changes.past(own), self.order.next_clock(now), self.settings.majority,
+            taken, bundle,
         )  # fmt: skip
         ready.published = Returned(bundle)
         ready.mark = self.order.mark_of(message)
-        self.changes.count_own(message)
+        self.changes.count_own(own, message)
         self.stability.retained_bytes += len(bundle.body)
-        self.journal.own(message, ready)
+        if state.remembers:
+            self.journal.own(message, ready)
         if self.settings.majority:
             self.journal.barrier(ready)
-        self.links.send(message, message.number, now, ready)
-        self.order.got(state.own, message, 0, now, ready)
+        self.links.send(message, own.got, now, ready)
+        self.order.got(own, message, 0, now, ready)
         self.links.watch(now)
         return bundle
 
-    def _check_room(self, size: int) -> None:
-        own, settings = self.state.own, self.settings
+    def _check_room(self, own: Stream, size: int) -> None:
+        settings = self.settings
         records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
         if len(own.retained) < records_max and self.stability.retained_bytes + size <= bytes_max:
             return

@@ -41,8 +41,8 @@ class TellsAnOldPast(Changes):
     _told: list[int] | None = None
     _told_in = -1
 
-    def past(self) -> list[int]:
-        past, before = super().past(), self._told if self._told_in == self.state.entered else None
+    def past(self, own: Stream) -> list[int]:
+        past, before = super().past(own), self._told if self._told_in == self.state.entered else None
         self._told, self._told_in = past.copy(), self.state.entered
         if before is None:
             return past

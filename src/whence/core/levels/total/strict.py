@@ -58,6 +58,7 @@ class StrictMember(ViewMember):
             me, settings.views, settings.limits, rng, remembers=remembers, pause_ns=settings.strict.promise_pause_ns
         )
         self.order.owe = self.beats.owe
+        self.links.told_all = self.beats.told
         if settings.strict.uniform:
             self.order.owe = self._acknowledge
             self.order.is_safe = self._is_stored

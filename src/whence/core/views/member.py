@@ -10,6 +10,7 @@ Source: docs/papers/views.md.
 
 from collections import deque
 from collections.abc import Sequence
+from typing import cast
 
 from whence.core.ready import Item, Note, RandomSource, Ready, Send
 from whence.core.views.beats import Beats
@@ -190,21 +191,25 @@ class ViewMember(Observed, Operated):
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from another process."""
         ready = Ready()
-        state = self.state
+        state, kind = self.state, type(item)
         if (
-            type(item) is ViewMessage
-            and item.epoch == state.adopted == state.entered
+            (kind is ViewMessage or kind is Beat)
+            and item.epoch == state.adopted == state.entered  # type: ignore[attr-defined]
             and state.live
             and self.removal.by is None
             and not (state.targets or state.open_cuts)
-        ):
-            self._receive_message(sender, item, now, ready)
+        ):  # nothing changes: nearly all items come now, so this way is short
+            if kind is ViewMessage:
+                self._receive_message(sender, cast(ViewMessage, item), now, ready)
+            elif self.links.heard(sender[0], sender[1], now, ready) is not None:
+                self.links.take_beat(sender[0], sender[1], cast(Beat, item))
+                self.order.progress(now, ready)
             return self._finish_message(now, ready)
         self._receive(sender, item, now, ready)
         return self._finish(now, ready)
 
     def _receive_message(self, sender: Process, message: ViewMessage, now: Instant, ready: Ready) -> None:
-        """Take a message of the latest view while nothing changes: nearly all items are such, so this way is short."""
+        """Take a message, and learn from it how far its publisher is."""
         pid, incarnation = sender
         peer = self.links.heard(pid, incarnation, now, ready)
         self.inbox.receive(pid, message, now, ready)

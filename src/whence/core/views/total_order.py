@@ -33,7 +33,7 @@ class TotalOrder(Order):
         self._reserved = 0
         self._promised = 0
         """The clock that all others were last told."""
-        self._waiting: list[tuple[int, int, int, int, Instant]] = []
+        self._waiting: list[tuple[int, int, int, int, Instant, Stream]] = []
         """Messages that were got and not handed out: clock, peer, the epoch it joined in, number, since when."""
         self._latecomer: Stream | None = None
         """The member whose promise was last waited for: most likely it still is."""
@@ -172,7 +172,7 @@ class TotalOrder(Order):
         if pending is not None and stream.got >= pending[0]:
             stream.promised = max(stream.promised, pending[1])
             del self._pending[member]
-        heappush(self._waiting, (clock, member.pid, member.joined, message.number, now - hold_ns))
+        heappush(self._waiting, (clock, member.pid, member.joined, message.number, now - hold_ns, stream))
         self.progress(now, ready)
 
     def progress(self, now: Instant, ready: Ready) -> None:
@@ -183,9 +183,8 @@ class TotalOrder(Order):
         if last is not None and last.promised < waiting[0][0] and last.place >= 0 and last.member.pid != waiting[0][1]:
             return  # the one that was waited for has not promised enough
         while waiting and not state.open_cuts and state.live:
-            clock, pid, joined, number, since = waiting[0]
-            stream = state.streams.get(MemberId(pid, joined))
-            if stream is None or number <= stream.handed:
+            clock, _, _, number, since, stream = waiting[0]
+            if number <= stream.handed:
                 heappop(waiting)
                 continue
             if not self._is_due(clock, stream):

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.paper.computations import Event, Message, Rules, World, disagree, inverted
 from whence.core.clocks.kn import Kn, KnStamp, less, shifted
 from whence.core.clocks.stamp import GuardResult, Timing
 from whence.core.levels.total.merge_buffer import Entry, MergeBuffer
-from whence.sim.corruption import corrupt_buffer
+from whence_lab.experiments.computations import Rules, World, bits, disagree, inverted
+from whence_lab.experiments.small_stamps import PROGRAMS, longest_c
+from whence_lab.experiments.stabilization import NeverAges, bounded_matches, corrupted, recovery
 from whence_lab.reference.rc import Rc, RcStamp
 from whence_lab.reference.rc import less as rc_less
 
@@ -139,65 +140,6 @@ def test_the_bound_on_the_wait_is_attained() -> None:
 # --- recovery ---
 
 
-def garbage(random: Random, rules: Rules) -> tuple[int, tuple[int, ...]]:
-    """Draw c and kn: mostly ones that a guard cannot tell from true ones."""
-    if random.random() < 0.3:
-        kn = tuple(random.choice((0, 0, 1, rules.n, 99)) for _ in range(2 * rules.epsilon))
-        return random.randint(0, rules.epsilon + 1), kn
-    c, most = random.randrange(rules.epsilon), rules.n * rules.k
-    known = [random.choice((0, 1, most - 1, most)) for _ in range(rules.epsilon + c)]
-    return c, (*known, max(1, most - random.randint(0, 1)), *[0] * (rules.epsilon - c - 1))
-
-
-def corrupted(world: World) -> None:
-    """Put every process, channel and buffer into an arbitrary state, as far as its types allow."""
-    random, rules = world.random, world.rules
-    world.faults_ended = False
-    world.run(60)
-    span = 3 * (rules.delta + rules.epsilon) + 5
-    for process in range(rules.n):
-        rt = world.rt[process]
-        c, kn = garbage(random, rules)
-        world.kn[process]._set(rt + random.choice((0, 0, -1, random.randint(-span, span))), c, list(kn))
-        world.hlc[process]._last = (rt + random.randint(-span, span)) << 20 | random.choice((0, 1, 9999))
-    nowhere = Event(0, 0, -1, KnStamp(0, 0, ()), 0, 0)
-    for _ in range(6):
-        r = min(world.rt) + random.randint(-rules.delta, span)
-        stamp, hlc = KnStamp(r, *garbage(random, rules)), (r + random.randint(0, 9)) << 20
-        target = random.randrange(world.all)
-        on_its_way_since = world.rt[target if rules.reading == "receiver" else 0]
-        world.transit.append(Message(len(world.events), target, 0, on_its_way_since, stamp, hlc, 0))
-        world.events.append(nowhere)
-    for merger in world.mergers:
-        rt = world.rt[-1]
-        corrupt_buffer(merger, rt, rt + random.randint(1, span), random.randrange(4))
-    world.start_rt = list(world.rt)
-    world.faults_ended = True
-
-
-def recovery(world: World, order: str) -> tuple[int, int]:
-    """Return how late, in own ticks, a wrongly ordered pair of events and a wrong release were still seen."""
-    stamps = stream = -1
-    events = world.events
-    place = world.kn[0].packed
-    keys = [(event.hlc, 0) if order == "hlc" or event.own_ticks < 0 else place(event.kn) for event in events]
-    after_faults = sum(1 << number for number, event in enumerate(events) if event.own_ticks >= 0)
-    for event, key in zip(events, keys, strict=True):
-        causes = event.past & after_faults if event.own_ticks >= 0 else 0
-        for cause in bits(causes):
-            if keys[cause] >= key:
-                stamps = max(stamps, min(events[cause].own_ticks, event.own_ticks))
-    for at, output in enumerate(world.output):
-        begun = world.start_rt[world.rules.n + at]
-        overtaken = 0
-        for released, rt in output.released:
-            if released is None or events[released].own_ticks < 0 or overtaken >> released & 1:
-                stream = max(stream, rt - begun)
-            if released is not None:
-                overtaken |= events[released].past
-    return stamps, stream
-
-
 @pytest.mark.parametrize("order", ["hlc", "kn"])
 @pytest.mark.parametrize("part", EACH_PART)
 def test_everything_recovers_within_the_stated_time_after_faults_end(order: str, computations: int, part: int) -> None:
@@ -227,13 +169,6 @@ class NeverLooksAhead(Kn):
 
     def _is_legal(self, r: int, rt: int) -> bool:
         return self._makes_sense(self._c, self._kn, fresh=True)
-
-
-class NeverAges(Kn):
-    """Clocks modulo B whose idle state is kept."""
-
-    def _ages(self) -> bool:
-        return False
 
 
 class ReleasesByEquality(MergeBuffer):
@@ -304,36 +239,8 @@ def test_without_the_guard_on_the_future_recovery_takes_arbitrarily_long() -> No
 def bounded_run(kind: type[Kn], number: int) -> bool:
     """Tell whether stamps with clocks modulo B, read back by their receivers, equal the unbounded ones."""
     random = Random(f"bounded {number}")
-    epsilon, delta, n = random.randint(1, 3), random.randint(0, 4), 3
-    shared = {"epsilon": epsilon, "delta": delta, "publishers_max": n, "events_per_tick_max": 40}
-    modulus = 2 * epsilon + delta + 1 + random.randint(0, 3)
-    whole = [Kn(Timing(**shared)) for _ in range(n)]
-    small = [kind(Timing(**shared, bounded=modulus)) for _ in range(n)]
-    rt = 50
-    transit: list[tuple[int, int, KnStamp, bytes]] = []
-    for process in range(n):
-        whole[process].start(rt)
-        small[process].start(rt)
-    for _ in range(80):
-        if random.random() < 0.4:
-            rt += 1  # all clocks together: the bound on clocks is kept in the simplest way
-            for process in range(n):
-                small[process].guard(rt)
-            transit = [message for message in transit if rt <= message[1] + delta]
-        process = random.randrange(n)
-        mine = [message for message in transit if message[0] == process and random.random() < 0.5]
-        if mine:
-            transit = [message for message in transit if message not in mine]
-            one = whole[process].receive(rt, [stamp for _, _, stamp, _ in mine])
-            other = small[process].receive(rt, [small[process].read(data, rt) for _, _, _, data in mine])
-        elif random.random() < 0.3:
-            one, other = whole[process].local(rt), small[process].local(rt)
-            transit.append((random.randrange(n), rt, one, small[process].write(other)))
-        else:
-            continue
-        if one != other:
-            return False
-    return True
+    epsilon, delta = random.randint(1, 3), random.randint(0, 4)
+    return bounded_matches(kind, random, epsilon, delta, 2 * epsilon + delta + 1 + random.randint(0, 3))
 
 
 def test_clocks_modulo_b_give_the_same_stamps_if_idle_states_age(computations: int) -> None:
@@ -428,6 +335,14 @@ def test_the_small_stamps_order_causes_only_with_one_event_per_tick(k: int, righ
     assert (wrong == 0) is right
 
 
+def test_quiet_windows_bound_the_small_stamps_only_where_a_receipt_forgets() -> None:
+    """merge E24, E20: figure 3 keeps its old c at the first receipt after a window; else n periods bound it."""
+    papers, ours = PROGRAMS
+    assert longest_c(papers, 3, 4, 6400, 100) > 2 * longest_c(papers, 3, 4, 3000, 100) > 1000
+    assert longest_c(ours, 3, 4, 6400, 100) == longest_c(ours, 3, 4, 3000, 100) < 100
+    assert longest_c(ours, 24, 4, 6400, 100) > 5 * longest_c(ours, 3, 4, 6400, 100)
+
+
 # --- the worked example ---
 
 
@@ -451,12 +366,3 @@ def test_shifting_makes_a_new_array_and_drops_what_leaves_it() -> None:
     kn = [1, 2, 3, 4]
     assert [shifted(kn, by) for by in (0, 1, -1, 9, -9)] == [kn, [2, 3, 4, 0], [0, 1, 2, 3], [0] * 4, [0] * 4]
     assert kn == [1, 2, 3, 4]
-
-
-def bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found

@@ -6,6 +6,7 @@ import pytest
 
 from whence.errors import UsageError
 from whence.sim.lab import spec_of
+from whence.sim.network import Latency
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.workload import Workload, workload_from
@@ -59,3 +60,13 @@ def test_with_recovery_none_nothing_is_asked_for_again() -> None:
         notes = run(made, spec_of("optimistic", None)).trace.records(Kind.NOTE)
         asked[recovery] = sum(note["reason"] == "recovery_asked" for note in notes)
     assert asked["none"] == 0 < asked["R1"]
+
+
+def test_links_take_the_latency_and_lose_the_part_that_was_asked_for() -> None:
+    asked = simulation("fifo", 5, 10, 1, workload=Workload(latency_ms=1.5, loss=0.25))
+    assert asked.network.latency == Latency(shape="constant", low_ns=1_500_000, high_ns=1_500_000)
+    assert asked.network.loss == 0.25
+    usual = simulation("fifo", 5, 10, 1)
+    assert usual.publishes == asked.publishes
+    with pytest.raises(UsageError, match="loss"):
+        workload_from({"loss": "2"})

@@ -48,6 +48,10 @@ def simulate(
         int | None, typer.Option(help="How many members ask for a ticket, at level optimistic. Default: 8 at most.")
     ] = None,
     bandwidth: Annotated[int | None, typer.Option(help="Bits a second that each member can send.")] = None,
+    latency_ms: Annotated[
+        float | None, typer.Option(help="Milliseconds that every link takes. Default: drawn from 1 to 20 each time.")
+    ] = None,
+    loss: Annotated[float | None, typer.Option(help="The part of all copies that the network loses.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trace below this directory, for whence check.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -62,7 +66,7 @@ def simulate(
     spec = spec_of(level)
     workload = workload_from(
         {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
-         "bandwidth": bandwidth}
+         "bandwidth": bandwidth, "latency_ms": latency_ms, "loss": loss}
     )  # fmt: skip
     scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), workload)
     with progress(quiet=json) as bar:

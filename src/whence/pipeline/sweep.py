@@ -9,7 +9,7 @@ with seeds derived from the configuration itself, so that adding one changes no 
     level = ["eventual", "fifo"]
     nodes = [10, 20]
     events = [100]
-    rate = [100, 1000]               # also payload, publishers, coordinators, bandwidth: see whence simulate --help
+    rate = [100, 1000]               # also payload, publishers, coordinators, bandwidth, latency_ms, loss
     fanout = [3, 4]                  # anything else is a setting of the level
 
 A sweep is cut into jobs of a few minutes, each appended when it is whole: a crash loses one job, and a sweep that is

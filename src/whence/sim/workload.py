@@ -1,4 +1,4 @@
-"""The workload of a run: how much is published, by how many members, over which bandwidth."""
+"""The workload of a run: how much is published, by how many members, over which links."""
 
 from typing import Annotated, Any
 
@@ -7,8 +7,8 @@ from msgspec import Meta, Struct, structs
 
 from whence.errors import UsageError
 from whence.limits import BUNDLE_BYTES_MAX
-from whence.sim.network import NetworkModel
-from whence.sim.scenario import SECOND_NS, Publish, Scenario
+from whence.sim.network import Chance, Latency, NetworkModel
+from whence.sim.scenario import MS, SECOND_NS, Publish, Scenario
 
 
 class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,13 +24,17 @@ class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The number of members that ask for a ticket, at level optimistic."""
     bandwidth: Annotated[int, Meta(ge=1)] | None = None
     """Bits per second that a member can send, over all its links."""
+    latency_ms: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    """What every link takes, always the same."""
+    loss: Chance | None = None
+    """The part of all copies that the network loses until the run heals; without faults, until it ends."""
 
     def spacing_ns(self, usual_ns: int) -> int:
         """Return the time between two publications of the whole group."""
         return usual_ns if self.rate is None else max(1, int(SECOND_NS / self.rate))
 
     def applied_to(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with these publishers, payloads and bandwidth. Raises UsageError."""
+        """Return the scenario with these publishers, payloads and links. Raises UsageError."""
         publishers = sorted({publish.node for publish in scenario.publishes})
         chosen = publishers if self.publishers is None else publishers[: self.publishers]
         if self.publishers is not None and self.publishers > max(len(chosen), scenario.nodes):
@@ -48,7 +52,12 @@ class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return structs.replace(publish, node=node, size=size)
 
     def _network(self, network: NetworkModel) -> NetworkModel:
-        return network if self.bandwidth is None else structs.replace(network, bandwidth_bps=self.bandwidth)
+        if self.bandwidth is not None:
+            network = structs.replace(network, bandwidth_bps=self.bandwidth)
+        if self.latency_ms is not None:
+            fixed = int(self.latency_ms * MS)
+            network = structs.replace(network, latency=Latency(shape="constant", low_ns=fixed, high_ns=fixed))
+        return network if self.loss is None else structs.replace(network, loss=self.loss)
 
 
 NAMES = Workload.__struct_fields__

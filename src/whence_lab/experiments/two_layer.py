@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from whence.core.clocks.cct import entry_of
+from whence.core.clocks.cct import Stamp, entry_of
 from whence.core.dissemination.gossip import PrCast
 from whence.core.level import BuildContext
 from whence.core.levels.optimistic.delivery import TwoLayerDelivery
 from whence.core.levels.optimistic.held import HeldBundle
 from whence.core.levels.optimistic.level import OptimisticLevel
-from whence.core.levels.optimistic.missing import Id
+from whence.core.levels.optimistic.missing import Id, entries_in
 from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.settings import OptimisticSettings
 from whence.core.levels.optimistic.tickets.records import TicketEpoch
@@ -51,17 +51,28 @@ USED_BEFORE = 1000
 GOSSIP_ALONE = "gossip only"
 """In place of a recovery mode: no causality layer."""
 
-IDS_ASKED, RECOVERED = "ids_asked", "recovered"
-"""Notes: how many ids a bundle's wait made its holder ask for; how many events came that were asked for."""
+IDS_ASKED, IDS_DELIVERED = "ids_asked", "ids_delivered"
+"""Notes: how many ids a bundle's wait made its holder ask for; how many of those it delivered in the end."""
 
 
 class CountingDelivery(TwoLayerDelivery):
-    """The causality layer; it also notes how many ids it asks for."""
+    """The causality layer; it also notes how many ids it asks for, and how many of them it delivers."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._wanted: dict[Id, None] = {}
 
     def _ask(self, key: Id, early: HeldBundle, now: Instant, ready: Ready) -> None:
         super()._ask(key, early, now, ready)
         if early.asked:
+            self._wanted |= dict.fromkeys(early.asked)
             ready.notes.append(Note("note", IDS_ASKED, value=len(early.asked)))
+
+    def _deliver(self, bundle: Bundle, stamp: Stamp, hold_ns: int, ready: Ready) -> None:
+        super()._deliver(bundle, stamp, hold_ns, ready)
+        came = [entry for entry in entries_in(stamp) if self._wanted.pop((stamp.ticket, entry), 0) is None]
+        if came:
+            ready.notes.append(Note("note", IDS_DELIVERED, value=len(came)))
 
 
 class ByArrival(CountingDelivery):

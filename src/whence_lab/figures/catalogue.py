@@ -1,7 +1,19 @@
 """All figures by name: the only place that lists them."""
 
 from whence.errors import UsageError
-from whence_lab.figures import cluster_recovery, cluster_scale
+from whence_lab.figures import (
+    cluster_buffers,
+    cluster_recovery,
+    cluster_rounds,
+    cluster_scale,
+    cluster_tickets,
+    merge_buffering,
+    merge_counter,
+    merge_delta,
+    merge_modulo,
+    merge_recovery,
+    merge_stamps,
+)
 from whence_lab.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -9,6 +21,15 @@ FIGURES: dict[str, Figure] = {
     for module in (
         cluster_scale,
         cluster_recovery,
+        cluster_tickets,
+        cluster_buffers,
+        cluster_rounds,
+        merge_recovery,
+        merge_buffering,
+        merge_stamps,
+        merge_counter,
+        merge_delta,
+        merge_modulo,
     )
 }
 """In the order in which `all` runs them."""

@@ -8,7 +8,7 @@ told otherwise: first the one, then the others (R1+R4). The recovery buffer has 
 from itertools import pairwise
 
 from whence.core.levels.optimistic.sizing import buffer_size, stay_rounds, success
-from whence_lab.experiments.two_layer import GOSSIP_ALONE, IDS_ASKED, RECOVERED, Experiment
+from whence_lab.experiments.two_layer import GOSSIP_ALONE, IDS_ASKED, IDS_DELIVERED, Experiment
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
@@ -38,7 +38,7 @@ def measure(config: Config, seed: int) -> dict[str, float]:
         hops=HOPS, latency_ns=LATENCY_NS, loss=LOSS,
     )  # fmt: skip
     seen = experiment.run(seed)
-    asked, recovered = seen.noted(IDS_ASKED), seen.noted(RECOVERED)
+    asked, recovered = seen.noted(IDS_ASKED), seen.noted(IDS_DELIVERED)
     measures = {
         "latency_rounds": seen.latency_ms() * 1e6 / ROUND_NS, "loss_percent": 100 * seen.loss(),
         "asked_per_delivery": seen.noted(IDS_ASKED, measured=True) / max(1, seen.owed()),
@@ -158,7 +158,7 @@ def _prediction(data: Data) -> list[Line]:
     return [Line("predicted for R4", [(load, predicted_success(data, load)) for load in loads])]
 
 
-LOADS_QUICK, LOADS_FULL = [1, 2.5, 5, 7.5, 10, 12.5], [0.5, 1, 2.5, 4, 5, 6, 7.5, 8.75, 10, 11.25, 12.5]
+LOADS_QUICK, LOADS_FULL = [1, 5, 7.5, 10, 12.5], [0.5, 1, 2.5, 4, 5, 6, 7.5, 8.75, 10, 11.25, 12.5]
 
 FIGURE = Figure(
     name="cluster-recovery",
@@ -171,7 +171,7 @@ FIGURE = Figure(
         "0.5 to 2.5 ms and rounds 100 ms. R1+R4 is ours."
     ),
     measure=measure,
-    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[60]), 4),
+    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[40]), 3),
     full=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_FULL, rounds=[60]), 20),
     panels=(
         Panel("a) latency", "events_per_round", "latency_rounds", "new events a round", "rounds", "scheme"),

@@ -288,3 +288,13 @@ def disagree(one: list[int], other: list[int]) -> bool:
     place = {event: at for at, event in enumerate(other)}
     common = [place[event] for event in one if event in place]
     return common != sorted(common)
+
+
+def bits(mask: int) -> list[int]:
+    """Return the places of the bits that are set: a set of events as numbers."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

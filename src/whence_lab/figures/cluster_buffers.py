@@ -1,0 +1,108 @@
+"""J, Theorem 5.1: the size of the recovery buffer against the chance that an event is in it when it is needed."""
+
+from math import ceil, e
+
+from whence.core.levels.optimistic.sizing import stay_rounds
+from whence_lab.experiments.recovery_buffers import availability
+from whence_lab.experiments.two_layer import Experiment
+from whence_lab.figures.data import Data
+from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.shapes import listed
+
+MEMBERS, HOPS = 25, 5
+STAY = stay_rounds(HOPS, HOPS, HOPS)
+"""T: an event spreads, is found missing, is waited for and asked for."""
+ROUND_NS = 100_000_000
+EVENTS = 150
+"""Measured in a run, on average."""
+THEOREMS, HALF = 2.0, 0.5
+
+
+def measure(config: Config, seed: int) -> dict[str, float]:
+    """Run a load with a buffer of so many times its mean, npT."""
+    per_round = config["mean"] / STAY
+    experiment = Experiment(
+        members=MEMBERS, coordinators=MEMBERS, events_per_round=per_round, round_ns=ROUND_NS,
+        rounds=ceil(EVENTS / per_round), hops=HOPS, recovery_bundles=ceil(config["factor"] * config["mean"]),
+        latency_ns=(500_000, 2_500_000),
+    )  # fmt: skip
+    held = availability(experiment, STAY, seed)
+    return {"available": held, "missing": 1 - held}
+
+
+def bound(mean: float) -> float:
+    """Return the chance that an event is missing, at most: (e/4) to the power npT."""
+    return (e / 4) ** mean
+
+
+def _theorem(data: Data) -> Finding:
+    curve = data.means("mean", "missing", factor=THEOREMS)
+    bounds = [(mean, bound(mean)) for mean, _ in curve]
+    return Finding(
+        all(missing < bound(mean) for mean, missing in curve),
+        f"missing by npT: {listed(curve)}; bounds: {listed(bounds)}",
+    )
+
+
+def _too_small(data: Data) -> Finding:
+    curve = data.means("mean", "missing", factor=HALF)
+    return Finding(all(missing > 0.5 for _, missing in curve), f"missing by npT with half of it: {listed(curve)}")
+
+
+def _bound(data: Data) -> list[Line]:
+    return [Line("(e/4)^npT", [(mean, bound(mean)) for mean in data.values("mean")])]
+
+
+def _label(mean: float) -> str:
+    return f"npT = {mean:g}"
+
+
+MEANS, FACTORS = [5, 10, 20, 40], [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]
+
+FIGURE = Figure(
+    name="cluster-buffers",
+    title="Size of the recovery buffer",
+    source="J, Theorem 5.1",
+    settings=(
+        "n = 25 processes publish in each round with probability p; an event must be recoverable for T = 20 rounds "
+        "(section 5.2, with 5 hops and both waits as long). Every member's buffer is looked at T rounds after each "
+        "publication."
+    ),
+    measure=measure,
+    quick=Plan(grid(mean=MEANS, factor=FACTORS), 3),
+    full=Plan(grid(mean=MEANS, factor=FACTORS), 30),
+    panels=(
+        Panel(
+            "a) still in the buffer",
+            "factor",
+            "available",
+            "size of the buffer / npT",
+            "part of events and members",
+            "mean",
+            _label,
+        ),
+        Panel(
+            "b) missing with a buffer of 2npT",
+            "mean",
+            "missing",
+            "npT",
+            "part of events and members",
+            only={"factor": THEOREMS},
+            stated=_bound,
+        ),
+    ),
+    checks=(
+        Check(
+            "With a buffer of 2npT an event is there with probability above 1 - (e/4)^npT",
+            "5.2, Theorem 5.1",
+            "for every npT the part missing is below (e/4)^npT",
+            _theorem,
+        ),
+        Check(
+            "With a buffer smaller than npT a large number of events cannot be recovered",
+            "5.2",
+            "with half of npT more than half are missing, for every npT",
+            _too_small,
+        ),
+    ),
+)

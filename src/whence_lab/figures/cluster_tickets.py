@@ -1,0 +1,155 @@
+"""J, section 4.4: is a ticket to be had while coordinators fail, how soon, and at how many messages.
+
+J gives a condition, p_f < (1 - α) / 2, under which a request succeeds with high probability; α is the part of the
+tickets in use, p_f the part of their owners that fail in a round. Here that part crashes at once, adjacent in the ring,
+which is the worst way to fail.
+"""
+
+from whence.core.levels.optimistic.sizing import free_ticket
+from whence_lab.experiments.ticket_failures import TicketFailures
+from whence_lab.figures.data import Data
+from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.shapes import listed
+
+TICKETS, K = 12, 2
+IN_TIME_ROUNDS, ROUNDS = 16, 64
+"""A repair takes some ten ticket rounds; a request that is not granted after 64 is refused."""
+
+
+def measure(config: Config, seed: int) -> dict[str, float]:
+    """Let owners crash and a newcomer ask."""
+    used = round(config["used"] * TICKETS)
+    down = round(config["down"] * used)
+    came = TicketFailures(tickets=TICKETS, used=used, down=down, k=K, rounds=ROUNDS).run(seed)
+    granted = came.after_rounds is not None
+    in_time = came.after_rounds is not None and came.after_rounds <= IN_TIME_ROUNDS
+    beyond = came.witnesses_lost > K
+    measures = {
+        "granted": float(granted), "granted_in_time": float(in_time),
+        "beyond_k": float(beyond), "late_within_k": float(not beyond and not in_time),
+        "items_per_round": came.items_per_round, "witnesses_lost": came.witnesses_lost,
+    }  # fmt: skip
+    return measures if came.after_rounds is None else measures | {"rounds_to_grant": came.after_rounds}
+
+
+def _each(data: Data) -> list[tuple[float, float]]:
+    return [(used, down) for used in data.values("used") for down in data.values("down", used=used)]
+
+
+def _granted_within_condition(data: Data) -> Finding:
+    inside = {(used, down): data.mean("granted_in_time", used=used, down=down)
+              for used, down in _each(data) if free_ticket(down, used)}  # fmt: skip
+    seen = ", ".join(f"α {used:g}, p_f {down:g}: {part:.0%}" for (used, down), part in inside.items())
+    return Finding(min(inside.values()) >= 0.95, seen)
+
+
+def _refusals_explained(data: Data) -> Finding:
+    late = {each: 1 - data.mean("granted_in_time", used=each[0], down=each[1]) for each in _each(data)}
+    unexplained = sum(data.mean("late_within_k", used=used, down=down) for used, down in late)
+    seen = ", ".join(
+        f"α {used:g}, p_f {down:g}: {part:.0%} not in time, {data.mean('granted', used=used, down=down):.0%} granted "
+        f"at last, {data.mean('beyond_k', used=used, down=down):.0%} with such a loss"
+        for (used, down), part in late.items()
+        if part
+    )
+    return Finding(unexplained == 0, seen or "all were granted in time")
+
+
+def _reclaim_time(data: Data) -> Finding:
+    times = [
+        (down, data.mean("rounds_to_grant", used=1.0, down=down)) for down in data.values("down", used=1.0) if down
+    ]
+    return Finding(all(rounds <= 1.0 for _, rounds in times), f"ticket rounds by p_f, α = 1: {listed(times)}")
+
+
+def _messages(data: Data) -> Finding:
+    most = max(data.band("items_per_round", used=used, down=down).most for used, down in _each(data))
+    return Finding(most <= 2 * K + 1, f"{most:.2f} a coordinator and round, with k = {K}")
+
+
+def _condition(data: Data) -> list[Line]:
+    return [
+        Line(f"p_f = (1 - α)/2, α = {used:g}", [((1 - used) / 2, 0.0), ((1 - used) / 2, 1.0)])
+        for used in data.values("used")
+        if used < 1
+    ]
+
+
+def _label(used: float) -> str:
+    return f"α = {used:g}"
+
+
+DOWN = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+FIGURE = Figure(
+    name="cluster-tickets",
+    title="Tickets while coordinators fail",
+    source="J, section 4.4",
+    settings=(
+        "A request succeeds with high probability if p_f < (1 - α)/2. Chosen here: 12 tickets, k = 2, witness sets of "
+        "5; the owners that fail are adjacent and fail at once; the newcomer asks in that moment. In time is within 16 "
+        "ticket rounds, refused is not within 64."
+    ),
+    measure=measure,
+    quick=Plan(grid(used=[0.5, 0.75, 1.0], down=[0.0, 0.2, 0.4, 0.5]), 4),
+    full=Plan(grid(used=[0.25, 0.5, 0.75, 1.0], down=DOWN), 40),
+    panels=(
+        Panel(
+            "a) granted in time",
+            "down",
+            "granted_in_time",
+            "part of the owners that fail (p_f)",
+            "part of requests",
+            "used",
+            _label,
+            stated=_condition,
+        ),
+        Panel(
+            "b) granted at last",
+            "down",
+            "granted",
+            "part of the owners that fail (p_f)",
+            "part of requests",
+            "used",
+            _label,
+        ),
+        Panel(
+            "c) until granted",
+            "down",
+            "rounds_to_grant",
+            "part of the owners that fail (p_f)",
+            "ticket rounds",
+            "used",
+            _label,
+        ),
+    ),
+    checks=(
+        Check(
+            "A process that attempts to acquire a ticket succeeds with high probability if p_f < (1 - α)/2",
+            "4.4",
+            "wherever the condition holds, at least 95 % of the requests are granted in time",
+            _granted_within_condition,
+        ),
+        Check(
+            "Beyond the condition requests may have to wait; ours wait only where one coordinator lost more than k of "
+            "its witnesses",
+            "4.4, optimistic 4.9",
+            "every request is granted in time in a run in which every coordinator kept k + 1 witnesses",
+            _refusals_explained,
+        ),
+        Check(
+            "Reclaiming the tickets of a failed process takes at most 1/α rounds on average",
+            "4.4",
+            "with all tickets in use, α = 1, a newcomer has a failed owner's ticket after one round on average",
+            _reclaim_time,
+            known="Leases must have ended before a ticket can be given again (optimistic F32, 4.4): J has no leases.",
+        ),
+        Check(
+            "In each round a process sends and receives at most 2k + 1 messages",
+            "4.4",
+            "a coordinator sends at most 2k + 1 ticket items a round",
+            _messages,
+            known="A lease needs an answer from each of 2k + 1 witnesses, and the ring two more (optimistic F36).",
+        ),
+    ),
+)

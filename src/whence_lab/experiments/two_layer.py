@@ -99,9 +99,11 @@ class DealtMember(StagedMember):
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Begin with all that was published before the run."""
         self.delivery.clock[:] = [entry_of(EPOCH, USED_BEFORE)] * self._tickets
+        ready = super().found(peers, now)
         if self.me.pid < self._tickets:
             self.delivery.epoch.begin(TicketEpoch(self.me.pid, EPOCH), 0)
-        return super().found(peers, now)
+            ready.notes.append(Note("ticket_acquire", ticket=self.me.pid, epoch=EPOCH, value=1))
+        return ready
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish under the ticket. Raises NotCoordinatorError without one."""
@@ -301,7 +303,7 @@ FAILURES = 0.002
 """J tunes rounds so that 0.2 % of all TCP connections fail (section 6.2)."""
 
 PROBES = 3
-PROBE_MESSAGES = 6000
+PROBE_MESSAGES = 4000
 """So many transfers show what two in a thousand exceed."""
 
 

@@ -60,7 +60,7 @@ def _label(name: str) -> str:
     return f"{name} updaters"
 
 
-LENGTHS_QUICK, LENGTHS_FULL = [7, 7.5, 8, 8.5, 9, 10, 12], [6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5, 10, 11, 12, 14]
+LENGTHS_QUICK, LENGTHS_FULL = [7, 8, 9, 10, 12], [6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5, 10, 11, 12, 14]
 
 FIGURE = Figure(
     name="cluster-rounds",

@@ -23,7 +23,7 @@ LINK_NS = (1_500_000, 7_500_000)
 """A round trip takes 1 to 5 ms (section 6.1), and TCP needs one and a half until the first bytes have come."""
 FIRST_ROUND_NS = 10_000_000
 """Where tuning begins."""
-ROUNDS = 30
+ROUNDS = 20
 
 
 def experiment(config: Config) -> Experiment:

@@ -91,7 +91,7 @@ FIGURE = Figure(
         "ticket rounds, refused is not within 64."
     ),
     measure=measure,
-    quick=Plan(grid(used=[0.5, 0.75, 1.0], down=[0.0, 0.2, 0.4, 0.5]), 4),
+    quick=Plan(grid(used=[0.5, 0.75, 1.0], down=[0.0, 0.2, 0.4, 0.5]), 3),
     full=Plan(grid(used=[0.25, 0.5, 0.75, 1.0], down=DOWN), 40),
     panels=(
         Panel(

@@ -85,7 +85,7 @@ FIGURE = Figure(
         "messages is lost."
     ),
     measure=measure,
-    quick=plan(100, 4),
+    quick=plan(50, 3),
     full=plan(500, 20),
     panels=(
         Panel(

@@ -1,6 +1,7 @@
 """K, section 3.3: how long after arbitrary corruption stamps and streams are wrong, against ε and δ."""
 
 from random import Random
+from typing import Any
 
 from whence_lab.experiments.computations import Rules, World
 from whence_lab.experiments.stabilization import corrupted, recovery
@@ -89,7 +90,7 @@ def _by_delta(data: Data) -> list[Line]:
 
 def plan(computations: int, seeds: int) -> Plan:
     """Return ε varied with δ fixed, and the other way round."""
-    shared = {"order": list(ORDERS), "computations": [computations]}
+    shared: dict[str, list[Any]] = {"order": list(ORDERS), "computations": [computations]}
     return Plan(
         [
             *grid(epsilon=EPSILONS, delta=[DELTA], **shared),
@@ -110,7 +111,7 @@ FIGURE = Figure(
         "(stream)."
     ),
     measure=measure,
-    quick=plan(20, 4),
+    quick=plan(20, 3),
     full=plan(100, 20),
     panels=(
         Panel(

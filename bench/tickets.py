@@ -15,31 +15,17 @@ from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.core.clocks.cct import entry_of, packed
 from whence.core.levels.optimistic.level import OptimisticLevel
-from whence.core.levels.optimistic.member import OptimisticMember
-from whence.core.levels.optimistic.tickets.items import ITEMS
-from whence.core.ready import Ready
 from whence.core.registry import LEVELS
 from whence.sim.run import run
-from whence.sim.scenario import Act, Fault
+from whence.sim.scenario import Fault
 from whence.sim.scenarios import simulation
 from whence.sim.scenarios.tickets import warm_up_rounds
 from whence.sim.workload import Workload
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, STAMP_BYTES, Kind
-from whence.types import Instant
+from whence_lab.experiments.ticket_failures import TicketFailures
 
 ROUNDS = {"rounds": OptimisticLevel().settings_from({}).gossip.rounds}
-
-SAID = {"items": 0}
-"""Ticket items sent by all members of the current run."""
-
-
-class CountingNode(OptimisticMember):
-    """Counts the ticket items it sends."""
-
-    def _wake_by(self, ready: Ready, now: Instant) -> Ready:
-        SAID["items"] += sum(len(send.to) for send in ready.send if isinstance(send.item, ITEMS))
-        return super()._wake_by(ready, now)
 
 
 def first_cover_after(trace: Trace, ticket: int, crashed_at: int) -> int | None:
@@ -73,45 +59,17 @@ def reuse(runs: int) -> dict[str, float]:
             "max": round(max(took), 2)}  # fmt: skip
 
 
-def cost(coordinators: int, rounds: int = 40) -> float:
+def cost(coordinators: int) -> float:
     """Measure ticket items per coordinator and round, once all tickets are given."""
-    settings = OptimisticLevel().settings_from({})
-    ticket_round = settings.tickets.ticket_round_ns
-    counting = OptimisticLevel(member=CountingNode)
-    start = (warm_up_rounds(coordinators) + 10) * ticket_round
-    sums = []
-    for end in (start, start + rounds * ticket_round):
-        SAID["items"] = 0
-        asked = Workload(coordinators=coordinators)
-        calm = simulation("optimistic", coordinators + 4, 1, 3, "none", ROUNDS, asked)
-        run(structs.replace(calm, live_until_ns=0, end_at_ns=end), counting)
-        sums.append(SAID["items"])
-    return round((sums[1] - sums[0]) / coordinators / rounds, 2)
+    calm = TicketFailures(tickets=coordinators + 1, used=coordinators, down=0, k=1, rounds=1)
+    return round(calm.run(0).items_per_round, 2)
 
 
 def availability(part_down: float, part_used: float, runs: int, tickets: int = 12) -> float:
     """Measure the part of requests granted when some coordinators have just failed and some tickets are in use."""
     used = round(part_used * tickets)
-    down = round(part_down * used)
-    granted = 0
-    for seed in range(runs):
-        given = {"tickets": tickets, "k": 2, "seeds": "13,14,15,16,17,18"}
-        settings = OptimisticLevel().settings_from(given)
-        ticket_round = settings.tickets.ticket_round_ns
-        calm = simulation("optimistic", 19, 1, seed, "none", ROUNDS | given, workload=Workload(coordinators=used))
-        at = (warm_up_rounds(used) + 2) * ticket_round
-        faults = [Fault(kind="crash", at_ns=at, nodes=[(seed + each) % used]) for each in range(down)]
-        joiner = Act(at_ns=at + 1, node=12, name="cjoin")
-        scenario = structs.replace(
-            calm,
-            faults=faults,
-            acts=[*calm.acts, joiner],
-            publishes=[],
-            live_until_ns=0,
-            end_at_ns=at + 16 * ticket_round,
-        )
-        rows = run(scenario).trace.rows[Kind.TICKET_ACQUIRE]
-        granted += any(row[0] == 12 for row in rows)
+    failing = TicketFailures(tickets=tickets, used=used, down=round(part_down * used), k=2, rounds=16)
+    granted = sum(failing.run(seed).after_rounds is not None for seed in range(runs))
     return round(granted / runs, 2)
 
 

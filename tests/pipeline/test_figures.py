@@ -1,7 +1,12 @@
 """Figures on Spark: the same seed gives the same data and pictures, and what was interrupted goes on where it was."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -105,3 +110,28 @@ def test_the_command_shows_every_sentence_with_its_verdict(
     shown = " ".join(capsys.readouterr().out.split())
     assert "verdict.json" in shown
     assert "holds" in shown or "fails" in shown
+
+
+@pytest.mark.long
+def test_a_command_that_is_killed_goes_on_where_it_was_when_it_is_started_again(tmp_path: Path) -> None:
+    """Killed with all its workers as soon as its first job is whole: the second start runs only what is missing."""
+
+    def begin(out: str) -> "subprocess.Popen[bytes]":
+        words = ["reproduce", "merge-counter", "--quick", "--out", str(tmp_path / out), "--master", "local[2]"]
+        return subprocess.Popen([sys.executable, "-m", "whence", *words], start_new_session=True)
+
+    killed = begin("killed")
+    first = tmp_path / "killed" / "merge-counter"
+    while not list(first.glob("runs-*/results/job-00000/_SUCCESS")):
+        assert killed.poll() is None
+        time.sleep(0.05)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert not (first / "verdict.json").exists()
+    (kept,) = first.glob("runs-*/results/job-00000/_SUCCESS")
+    before = kept.stat().st_mtime_ns
+    assert begin("killed").wait() == 0
+    assert kept.stat().st_mtime_ns == before
+    assert begin("whole").wait() == 0
+    for name in ("data.parquet", "verdict.json", "merge-counter.png"):
+        assert (first / name).read_bytes() == (tmp_path / "whole" / "merge-counter" / name).read_bytes()

@@ -9,6 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
@@ -24,7 +25,7 @@ BESIDES: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": "whence"}
 STYLE: Any = {
     "svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e9ef", "axes.titlesize": 10, "axes.titleweight":
-    "bold", "legend.fontsize": 7.5, "legend.frameon": False, "figure.dpi": 100,
+    "bold", "legend.fontsize": 7.5, "legend.frameon": True, "legend.framealpha": 0.75, "legend.edgecolor": "none", "figure.dpi": 100,
 }  # fmt: skip
 
 
@@ -66,6 +67,9 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         )  # fmt: skip
     if panel.log_x:
         on.set_xscale("log")
+        on.xaxis.set_major_locator(FixedLocator(data.values(panel.x, **panel.only)))
+        on.xaxis.set_major_formatter(ScalarFormatter())
+        on.xaxis.set_minor_locator(NullLocator())
     if panel.log_y:
         on.set_yscale("log")
     else:

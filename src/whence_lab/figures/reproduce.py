@@ -2,7 +2,8 @@
 
 Below the directory of a figure:
 
-    runs-CODE-SEED/   the sweep's jobs as Parquet; CODE names the source that ran, so results of two sources never mix
+    runs-CODE-SEED/   the sweep's jobs as Parquet; CODE names the source that ran, so results of two sources never mix.
+                      What only judges and draws is no part of it
     data.parquet      one row per configuration and seed: what was measured
     points.parquet    means with bands, per configuration and measure
     verdict.json      every sentence of the paper with its threshold, what was seen and the outcome
@@ -34,6 +35,8 @@ from whence_lab.figures.verdicts import Sentence, judged
 __all__ = ("FIGURES", "Reproduced", "chosen", "reproduce")
 
 PACKAGES = ("whence", "whence_lab")
+AFTERWARDS = tuple(f"whence_lab/figures/{name}.py" for name in ("data", "plots", "shapes", "verdicts"))
+"""Modules that only look at results: another picture needs no other run."""
 
 
 class Reproduced(Struct, frozen=True):
@@ -87,7 +90,7 @@ def reproduce(
     parquet.write_table(pa.Table.from_pylist(rows, ROWS), where / "data.parquet", compression="zstd")
     parquet.write_table(pa.Table.from_pylist(points), where / "points.parquet", compression="zstd")
     data, kind = Data(points), "quick" if quick else "full"
-    files = draw(figure, data, where, f"{kind}, {plan.seeds} seeds")
+    files = draw(figure, data, where, f"{kind}, {plan.seeds} seed{'s' * (plan.seeds > 1)}")
     result = Reproduced(
         name=figure.name, title=figure.title, source=figure.source, settings=figure.settings, kind=kind, seed=seed,
         version=__version__, code=code, runs=len(rows), data=data_digest(rows),
@@ -111,11 +114,13 @@ def data_digest(rows: list[dict[str, Any]]) -> str:
 
 
 def source_digest() -> str:
-    """Return a digest of the source of both packages: what ran."""
+    """Return a digest of the source of both packages, as far as a run can depend on it."""
     digest = blake2b(digest_size=16)
     for package in PACKAGES:
         found = find_spec(package)
         top = Path(found.origin).parent if found is not None and found.origin is not None else Path()
-        for file in sorted(top.rglob("*.py")):
-            digest.update(f"{package}/{file.relative_to(top)}".encode() + b"\0" + file.read_bytes() + b"\0")
+        named = {f"{package}/{file.relative_to(top).as_posix()}": file for file in sorted(top.rglob("*.py"))}
+        for name, file in named.items():
+            if name not in AFTERWARDS:
+                digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()

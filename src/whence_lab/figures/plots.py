@@ -24,8 +24,9 @@ BESIDES: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": "whence"}
 
 STYLE: Any = {
     "svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e9ef", "axes.titlesize": 10, "axes.titleweight":
-    "bold", "legend.fontsize": 7.5, "legend.frameon": True, "legend.framealpha": 0.75, "legend.edgecolor": "none", "figure.dpi": 100,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e9ef", "axes.titlesize": 10,
+    "axes.titleweight": "bold", "legend.fontsize": 7.5, "legend.framealpha": 0.75, "legend.edgecolor": "none",
+    "figure.dpi": 100,
 }  # fmt: skip
 
 

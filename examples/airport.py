@@ -11,8 +11,6 @@ import asyncio
 from msgspec import Struct
 
 import whence
-from whence.api.group import Group
-from whence.net.run import run
 
 FLIGHTS = 5
 
@@ -25,7 +23,7 @@ class Change(Struct):
     flight: int
 
 
-async def fly(group: Group) -> None:
+async def fly(group: whence.Group) -> None:
     """Land one plane after the other."""
     region = group.typed(Change)
     for flight in range(FLIGHTS):
@@ -33,7 +31,7 @@ async def fly(group: Group) -> None:
         await asyncio.sleep(0.05)
 
 
-async def travel(group: Group) -> None:
+async def travel(group: whence.Group) -> None:
     """Leave every plane once it is seen to have landed."""
     region = group.typed(Change)
     async for change, _ in region:
@@ -43,7 +41,7 @@ async def travel(group: Group) -> None:
             return
 
 
-async def watch(group: Group) -> list[Change]:
+async def watch(group: whence.Group) -> list[Change]:
     """Look at the region from the tower."""
     seen: list[Change] = []
     async for change, delivery in group.typed(Change):
@@ -78,4 +76,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main())
+    whence.run(main())

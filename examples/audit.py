@@ -6,14 +6,12 @@ python examples/audit.py
 import asyncio
 
 import whence
-from whence.api.group import Group
-from whence.net.run import run
 
 SERVICES = ["orders", "payments", "shipping"]
 ENTRIES = 5
 
 
-async def serve(group: Group, name: str) -> list[str]:
+async def serve(group: whence.Group, name: str) -> list[str]:
     """Write entries, and read the whole log."""
     for number in range(ENTRIES):
         await group.publish(f"{name}: step {number}".encode())
@@ -44,4 +42,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main())
+    whence.run(main())

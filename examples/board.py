@@ -10,8 +10,6 @@ from pathlib import Path
 from msgspec import Struct
 
 import whence
-from whence.api.group import Group
-from whence.net.run import run
 
 PEOPLE = ["Ada", "Ben", "Cleo"]
 
@@ -24,7 +22,7 @@ class Card(Struct):
     answers: str | None = None
 
 
-async def sit(group: Group, name: str, screen: list[Card], until: int) -> None:
+async def sit(group: whence.Group, name: str, screen: list[Card], until: int) -> None:
     """Read the board; answer everybody else's first card as soon as it is seen."""
     board = group.typed(Card)
     await board.publish(Card(name, f"{name} was here"))
@@ -63,4 +61,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main())
+    whence.run(main())

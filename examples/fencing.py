@@ -6,9 +6,7 @@ looking at its lease and writing; its ticket is fenced and given to the second; 
 the simulated world: `python examples/fencing.py` prints what the store let in.
 """
 
-from whence.sim.run import run
-from whence.sim.scenario import SECOND_NS, Act, Fault, Publish, Scenario
-from whence.trace.schema import COLUMNS_OF, Kind
+from whence.sim import SECOND_NS, Act, Fault, Kind, Publish, Scenario, simulate
 
 TICKETS = 2
 
@@ -50,12 +48,10 @@ def scenario() -> Scenario:
 
 def main() -> None:
     """Run the cluster and let the store see every write when it arrives."""
-    trace = run(scenario()).trace
-    delivered = COLUMNS_OF[Kind.DELIVER]
+    trace = simulate(scenario()).trace
     store, refused = Store(), 0
     writes: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for row in trace.rows[Kind.DELIVER]:
-        fields = dict(zip(delivered, row, strict=True))
+    for fields in trace.records(Kind.DELIVER):
         name = (fields["m_pid"], fields["m_seq"])
         if fields["node"] == fields["m_pid"]:  # the writer's own write leaves it now, however late it is
             writes[name] = (fields["t_true"], fields["ticket"], fields["epoch"])

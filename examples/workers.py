@@ -9,8 +9,6 @@ the highest epoch of each ticket and refuses anything older, so a worker that wa
 import asyncio
 
 import whence
-from whence.api.group import Delivery, Group
-from whence.net.run import run
 
 JOBS = 12
 
@@ -23,7 +21,7 @@ class Store:
         self.results: dict[bytes, int] = {}
         self.refused = 0
 
-    def take(self, delivery: Delivery) -> None:
+    def take(self, delivery: whence.Delivery) -> None:
         """Keep a result under its fencing token."""
         if delivery.ticket is None or delivery.epoch is None:
             raise SystemExit("broken: a result without a ticket")
@@ -38,7 +36,7 @@ class Store:
         self.results[payload] = sender
 
 
-async def work(group: Group, jobs: "asyncio.Queue[bytes]") -> None:
+async def work(group: whence.Group, jobs: "asyncio.Queue[bytes]") -> None:
     """Own a ticket, then do jobs until none is left."""
     await group.acquire_ticket()
     while not jobs.empty():
@@ -77,4 +75,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main())
+    whence.run(main())

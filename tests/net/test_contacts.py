@@ -107,7 +107,10 @@ def test_a_name_that_does_not_resolve_yet_is_waited_for_and_the_reason_is_logged
 
     async def main() -> None:
         async with node("a", "127.0.0.1", port) as a:
-            why = f"contact {HOST}:{port} cannot be reached: {HOST} cannot be resolved: Name or service not known"
+            why = (
+                f"contact {HOST}:{port} to answer, which cannot be reached: {HOST} cannot be resolved: Name or service "
+            )
+            why += "not known"
             with pytest.raises(JoinTimeoutError, match=f"it waits for {why}"):
                 await a.open("alps", settings=QUICK, timeout_s=0.3)
             assert names.asked > 2

@@ -52,8 +52,17 @@ class Node:
 
     def end(self, how: int = signal.SIGTERM) -> None:
         """End the incarnation."""
+        self.tell(how)
+        self.ended(how)
+
+    def tell(self, how: int = signal.SIGTERM) -> None:
+        """Send a signal, and do not wait for what becomes of it."""
         if self.process is not None:
             self.process.send_signal(how)
+
+    def ended(self, how: int = signal.SIGTERM) -> None:
+        """Wait until the incarnation has ended by a signal."""
+        if self.process is not None:
             code = self.process.wait(DEADLINE_S)
             assert self.process.stdout is not None
             self.process.stdout.close()

@@ -409,7 +409,7 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
 def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
     spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("whence.api.wait_log.LONG_WAIT_S", 0.05)
+    monkeypatch.setattr("whence.net.wait_log.LONG_WAIT_S", 0.05)
 
     async def main() -> None:
         async with nodes(3, first=0, data=tmp_path) as started:
@@ -437,7 +437,7 @@ def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was accepted may wait for room, and nothing on the disk of this process makes any."""
-    monkeypatch.setattr("whence.api.wait_log.LONG_WAIT_S", 0.05)
+    monkeypatch.setattr("whence.net.wait_log.LONG_WAIT_S", 0.05)
 
     async def main() -> None:
         async with AsyncExitStack() as stack:

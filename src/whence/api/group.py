@@ -29,6 +29,7 @@ from whence.errors import (
     JoinError,
     LeaveTimeoutError,
     NotMemberError,
+    RemovedError,
     UsageError,
 )
 from whence.net.driver import Driver
@@ -57,6 +58,7 @@ class Group(TicketCalls, MembershipCalls):
         flush_s: float,
         wait_s: float,
         on_lost: Callable[[EventsLostError], None] | None = None,
+        verdict: RemovedError | None = None,
     ) -> None:
         self.publisher = Publisher(driver, inbox, node.live.outboxes, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
         super().__init__(driver, self.publisher.room)
@@ -65,6 +67,9 @@ class Group(TicketCalls, MembershipCalls):
         self._node = node
         self._flow = driver.flow
         self._inbox, self._deliveries = inbox, inbox.deliveries
+        self.removed_while_away = verdict
+        """Set where this process was a member before, and the others removed that one before it came back: it tells
+        which of its events took effect. This is a new member."""
         self._leaving: asyncio.Future[None] | None = None
         """The work of leaving a living group, once that was asked for."""
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
@@ -333,8 +338,10 @@ class Group(TicketCalls, MembershipCalls):
 
         What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
         In a tree members are fixed: this one is away until a later incarnation of the process opens the group again; so
-        is a member of a living group that has a data directory, which `leave` ends. One without leaves; if the others
-        have not let it go after 5 s, a warning says so, and it counts as one of them until they remove it.
+        is a member of a living group that has a data directory, which `leave` ends. One without leaves, and waits until
+        the others have let it go: longer than they take to remove a member that is dead (`remove_after_s`), so that
+        those that stay have a quorum; a minute at most. The log says for whom it waits, and a warning if they did not:
+        then it counts as one of them until they remove it.
         Events that a member that is away published and that not every member has wait for its return, or are lost if no
         data directory retains them. Wait for `settled` first where that matters. What the application was handed is
         taken, unless it acknowledges itself. Closing the group again does nothing.

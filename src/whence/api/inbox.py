@@ -107,7 +107,7 @@ class Inbox:
         """Batches that no reader has begun."""
         self.deliveries = Deliveries(self)
         self.late_events = LateEvents()
-        self._level = level
+        self.level = level
         self._overflow = overflow
         self._receive = receive
         self._on_batch = on_batch
@@ -116,6 +116,8 @@ class Inbox:
         self._gaps: list[Span] = []
         self._resets: dict[str, None] = {}
         self._closing = False
+        self._is_over = False
+        """The application has closed the group, and what still comes is dropped."""
         self._error: WhenceError | None = None
         self._arrived, self._room = Signal(), Signal()
         self._paused = False
@@ -142,9 +144,11 @@ class Inbox:
             self.hand(bundle, left, step.hold_ns, mark)
             self.take_in_hand()
             return
-        if self._error is not None:
+        if self._error is not None or self._is_over:
+            if self._is_over and not offsets.counts:
+                offsets.on_taken(bundle, left)
             return
-        batch = Batch(bundle, left, delivered.position, self._level, step.hold_ns, self.rtt_ns, mark)
+        batch = Batch(bundle, left, delivered.position, self.level, step.hold_ns, self.rtt_ns, mark)
         if delivered.again:
             batch.redelivered = delivered.again
         if offsets.counts:
@@ -205,8 +209,11 @@ class Inbox:
             self._arrived.wake()
 
     def closing(self) -> None:
-        """Note that the application closes the group itself: what it was handed is taken."""
+        """Note that the application closes the group itself: what it was handed is taken. Nobody waits for it any more:
+        what comes now and does not fit is dropped."""
         self._closing = True
+        if self._paused:
+            self._pause(False)
         if not self.manual:
             self.take_in_hand()
 
@@ -315,8 +322,11 @@ class Inbox:
 
     def _overflowed(self) -> None:
         if self._overflow is Overflow.PAUSE:
-            if not self._paused and self._bytes > INBOX_BYTES_MAX:
-                self._pause(True)
+            if self._bytes > INBOX_BYTES_MAX:
+                if self._closing:
+                    self._drop_last()
+                elif not self._paused:
+                    self._pause(True)
         elif self._overflow is Overflow.CLOSE:
             self._error = SlowConsumerError("inbox_events_max", self.events_max, self.events)
         else:
@@ -337,6 +347,14 @@ class Inbox:
             self.offsets.on_taken(bundle, gone.count)
         gaps, resets = bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
         first.gaps, first.resets = tuple(gaps), tuple(resets)
+
+    def _drop_last(self) -> None:
+        """Drop the batch that came last, and all that comes after it: the application has closed the group."""
+        gone, self._is_over = self.batches.pop(), True
+        self.events -= gone.count
+        self._bytes -= len(gone.bundle.body)
+        if not self.offsets.counts:
+            self.offsets.on_taken(gone.bundle, gone.count)
 
     def _pause(self, pause: bool) -> None:
         self._paused = pause

@@ -11,7 +11,7 @@ from whence.core.member import Living, ViewStatus
 from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError
 from whence.net.driver import Driver
 from whence.net.founders import number_of
-from whence.net.membership import begin_force, begin_removal, living, with_names
+from whence.net.membership import as_told, begin_force, begin_removal, living
 from whence.net.peers import PeerTable
 
 
@@ -29,7 +29,7 @@ class MembershipCalls:
         member = self._driver.member
         if not isinstance(member, Living) or self._driver.left:
             return None
-        return with_names(member.view_status(), self._peers)
+        return as_told(member.view_status(), self._peers)
 
     async def remove(self, who: int | str, timeout_s: float | None = 30.0) -> None:
         """Remove another member, given by its name or pid, and wait until it is out: nothing that it has not shared

@@ -10,6 +10,7 @@ async with whence.join("billing-1", listen="127.0.0.1:0", contacts=["127.0.0.1:4
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,16 @@ from whence.api.group import Group
 from whence.api.inbox import Ack, Inbox, Overflow
 from whence.api.numbering import Numbering
 from whence.core.links.greeting import HOST_CHARS_MAX, host_port, is_host
-from whence.errors import ClosedError, EventsLostError, JoinError, NameTakenError, UsageError, WhenceError
+from whence.errors import (
+    ClosedError,
+    EventsLostError,
+    JoinError,
+    NameTakenError,
+    RemovedError,
+    UsageError,
+    WhenceError,
+)
+from whence.net.driver import Driver
 from whence.net.founders import numbers_of
 from whence.net.names import NumberUsedError
 from whence.net.node import LiveNode
@@ -201,9 +211,11 @@ class Node:
                 group.take_in_hand()
             self.groups.clear()
             await asyncio.gather(*[publisher.drain(patiently=patiently) for publisher in publishers])
-            if patiently:
-                await live.part()
-            await live.close()
+            try:
+                if patiently:
+                    await live.part()
+            finally:
+                await live.close()
             for publisher in publishers:
                 publisher.tell_lost()
 
@@ -260,8 +272,9 @@ class Node:
         it calls `ack`. Where members remember (`causal` and `total` with a data directory), their next incarnation
         begins with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
         `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
-        `on_lost` is called at once with the accepted events that are lost; the next publish raises the same as
-        EventsLostError.
+        `on_lost` is called at once with the accepted events that are lost; the next publish raises the same.
+        Where the member that this process was has been removed meanwhile, a new one joins, and `removed_while_away`
+        of the group is the verdict on the former.
         Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
         then the group is left again.
         """
@@ -272,19 +285,18 @@ class Node:
         _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
         flags = {} if create is None else {"create": create}
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
-        chosen = {**(settings or {}), **_living(membership, order, remove_after_s, lag_max_s)}
+        chosen = _merged(settings or {}, _living(membership, order, remove_after_s, lag_max_s))
         given = processes_of("founders", founders)
-        inbox = Inbox(
-            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
+        new_inbox = partial(
+            Inbox, str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
             ack=Ack.parse(ack),
         )  # fmt: skip
-        live, beginners, timeout_s = await self._with_founders(name, given, timeout_s)
-        inbox.on_pause = live.pause_for
-        inbox.rtt_ns = live.peers.rtt_ns
-        driver = await live.open(
-            name, str(level), inbox, chosen, founders=beginners, create=create, durable=durable, timeout_s=timeout_s
+        new_inbox()  # what it refuses is refused before anything is waited for
+        live, begin, timeout_s = await self._with_founders(name, given, timeout_s)
+        driver, inbox, verdict = await _opened(
+            live, new_inbox, name, chosen, founders=begin, create=create, durable=durable, timeout_s=timeout_s
         )
-        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
+        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost, verdict=verdict)
         self.groups[name] = group
         return await _ready(group, timeout_s) if write else group
 
@@ -311,6 +323,27 @@ class Node:
                     raise
 
 
+async def _opened(
+    live: LiveNode, new_inbox: Callable[[], Inbox], name: str, chosen: dict[str, Any], **options: Any
+) -> tuple[Driver, Inbox, RemovedError | None]:
+    """Open a group; once more if it turns out that the member that this process was has been removed, as a new one.
+
+    Returns also the verdict on the former member then.
+    """
+    verdict: RemovedError | None = None
+    while True:
+        inbox = new_inbox()
+        inbox.on_pause, inbox.rtt_ns = live.pause_for, live.peers.rtt_ns
+        try:
+            return await live.open(name, inbox.level, inbox, chosen, **options), inbox, verdict
+        except RemovedError as removed:
+            if verdict is not None:
+                raise
+            log.warning("%s was removed from group %r while it was away, and joins anew: %s", live.name or live.me.pid,
+                        name, removed)  # fmt: skip
+            verdict = removed
+
+
 async def _ready(group: Group, timeout_s: float | None) -> Group:
     """Wait until a group may be published to; leave it again where it may not."""
     try:
@@ -333,6 +366,15 @@ def _living(
     """Return the settings that concern how the members change, as far as they are given."""
     given = {"membership": membership, "order": order, "remove_after_s": remove_after_s, "lag_max_s": lag_max_s}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _merged(settings: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with those that have arguments of their own. Raises UsageError where both are given and
+    differ."""
+    for name, value in named.items():
+        if name in settings and settings[name] != value:
+            raise UsageError(f"{name} is given twice, as {value!r} and in settings as {settings[name]!r}: give it once")
+    return {**settings, **named}
 
 
 def join(
@@ -389,9 +431,9 @@ def join(
             name=numbering.name, may_move=may_move,
         )  # fmt: skip
 
-    reached_at = endpoint(advertise) if advertise is not None else None
+    reached_at = called_at("advertise", advertise) if advertise is not None else None
     served_at = endpoint(metrics) if metrics is not None else None
-    calls = [endpoint(contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
+    calls = [called_at("a contact", contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
     return Node(make, numbering, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
 
 
@@ -410,6 +452,14 @@ def endpoint(text: object) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
     return _ascii_host(host.strip("[]") or "0.0.0.0"), int(port)
+
+
+def called_at(what: str, text: object) -> tuple[str, int]:
+    """Split an address that processes call: it has a host and a port. Raises UsageError."""
+    host, port = endpoint(text)
+    if not isinstance(text, str) or not text.rpartition(":")[0].strip("[]") or not port:
+        raise UsageError(f"{what} is host:port, such as 127.0.0.1:4000, with a host and a port from 1 on, not {text!r}")
+    return host, port
 
 
 def _ascii_host(host: str) -> str:

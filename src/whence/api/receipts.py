@@ -9,13 +9,14 @@ from functools import partial
 from msgspec import Struct, field
 
 from whence.api.arguments import check_timeout
-from whence.api.wait_log import log_long_wait
+from whence.core.level import remembers
 from whence.core.member import Living
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, RemovedError, UsageError, WhenceError
 from whence.limits import SEQ_MAX
 from whence.net.driver import Driver
+from whence.net.wait_log import log_long_wait
 from whence.types import EventId, Process
 
 
@@ -254,7 +255,13 @@ def check_stores(driver: Driver) -> None:
         storing = ", ".join(name for name in LEVELS if stores_events(name))
         so = " with these settings" if stores_events(level) else ""
         raise UsageError(f"level {level}{so} stores no events; levels that do, with a data directory: {storing}")
-    raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+    if driver.keeps_journal:
+        raise UsageError("this group stores nothing here; open it with durable=True")
+    also = "" if isinstance(driver.member, Living) or remembers(driver.context.spec) else ", and durable=True"
+    raise UsageError(
+        f"this process stores nothing, because it has no data directory: join with data=… (--data){also}; or wait for "
+        "settled, which needs none"
+    )
 
 
 def check_majority(driver: Driver) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from whence.api.inbox import Inbox
-from whence.api.wait_log import log_long_wait
 from whence.core.flow import Reason
 from whence.errors import ClosedError
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
+from whence.net.wait_log import log_long_wait
 
 AGAIN_S = 0.002
 """What a member refuses because too much is in flight is offered to it again after this time."""

@@ -32,7 +32,7 @@ from whence.cli.sweep import sweep
 from whence.cli.top import top
 from whence.cli.tune import tune
 from whence.cli.verify import verify
-from whence.errors import WhenceError
+from whence.errors import UsageError, WhenceError
 
 USAGE = 2
 """The caller must change something: arguments, settings or files."""
@@ -105,6 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     try:
+        _check_not_empty(sys.argv[1:] if arguments is None else arguments)
         code = app(args=arguments, standalone_mode=False)
     except WhenceError as error:
         return _fail(arguments, str(error), USAGE)
@@ -118,6 +119,19 @@ def run(arguments: list[str] | None = None) -> int:
     if code == INTERRUPTED:  # the argument parser turns an interrupt into this
         return _fail(arguments, "interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _check_not_empty(arguments: list[str]) -> None:
+    """Raise UsageError for an argument without text: as a path it would be the working directory."""
+    for before, text in zip(["", *arguments], arguments, strict=False):
+        option, is_set, value = text.partition("=")
+        if not text.strip():
+            what = before if before.startswith("--") and "=" not in before else "an argument"
+        elif option.startswith("--") and is_set and not value.strip():
+            what = option
+        else:
+            continue
+        raise UsageError(f"{what} is empty: give a value, or leave it out; a variable may not be set")
 
 
 def _fail(arguments: list[str] | None, sentence: str, code: int) -> int:

@@ -170,8 +170,10 @@ async def opened_node(
                 raise
     try:
         yield node
-    finally:
-        await node.close()
+    except BaseException as error:
+        await node.__aexit__(type(error), error, error.__traceback__)
+        raise
+    await node.close()
 
 
 def parse_founders(text: str | None) -> list[int | str]:
@@ -217,12 +219,27 @@ def print_unreached(node: Node) -> None:
 
 @contextlib.asynccontextmanager
 async def until_signalled() -> AsyncIterator[asyncio.Event]:
-    """Yield an event that SIGINT and SIGTERM set."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    """Yield an event that SIGINT and SIGTERM set. A second signal ends the body at once: nothing is waited for."""
+    stop, loop, body = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
+    assert body is not None
+    at_once = False
+
+    def signalled() -> None:
+        nonlocal at_once
+        if stop.is_set() and not at_once:
+            at_once = True
+            body.cancel()
+        stop.set()
+
     for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+        loop.add_signal_handler(name, signalled)
     try:
         yield stop
+    except asyncio.CancelledError:
+        if not at_once:
+            raise
+        body.uncancel()
+        print_message("ended by a second signal, before all groups were left")
     finally:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(name)

@@ -35,14 +35,13 @@ def members(
         print_json(0, group=group, **view)
         return
     generation = f" of generation {view['generation']}" if view["generation"] else ""
-    title = f"{printable(group)}: view {view['epoch']}{generation}, led by {view['leader']}"
+    title = f"{printable(group)}: view {view['epoch']}{generation}, led by {in_words(view, [view['leader']])}"
     table = Table(title=title, box=None)
     for column in ("process", "address", "since view", "votes", "live", "suspected", "lag"):
         table.add_column(column)
     for each in view["members"]:
         flags = ["yes" if each[name] else "" for name in ("voter", "live", "suspected")]
-        who = called(each["pid"], each["name"]).removeprefix("process ")
-        table.add_row(who, each["address"], str(each["joined"]), *flags, str(each["lag"]))
+        table.add_row(in_words(view, [each["pid"]]), each["address"], str(each["joined"]), *flags, str(each["lag"]))
     stdout().print(table)
     if change := change_in_words(view):
         print_message(change)
@@ -54,8 +53,14 @@ def change_in_words(view: dict[str, Any]) -> str:
     if view["leaving"]:
         words.append("this process is leaving")
     if view["waits_for"]:
-        words.append(f"waits for {', '.join(map(str, view['waits_for']))}")
+        words.append(f"waits for {in_words(view, view['waits_for'])}")
     return "; ".join(words)
+
+
+def in_words(view: dict[str, Any], pids: list[int]) -> str:
+    """Return processes by their names and numbers, where the view knows the names."""
+    names = {each["pid"]: each["name"] for each in view["members"]}
+    return ", ".join(called(pid, names.get(pid, "")).removeprefix("process ") for pid in pids)
 
 
 def remove(
@@ -86,13 +91,14 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     status = await ask(path)
     found = next((each for each in status["groups"] if each["name"] == group), None)
     if found is None:
-        raise UsageError(f"process {status['pid']} is in no group {group!r}")
+        raise UsageError(f"{called(status['pid'], status['name'])} is in no group {group!r}")
     if "view" not in found:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
     view: dict[str, Any] | None = found["view"]
     if view is None or not found["member"]:
         waits = f": it waits for {found['waits_for']}" if found["waits_for"] else ""
-        raise UsageError(f"process {status['pid']} is not a member of group {group!r} yet, or no longer{waits}")
+        who = called(status["pid"], status["name"])
+        raise UsageError(f"{who} is not a member of group {group!r} yet, or no longer{waits}")
     return view
 
 
@@ -108,7 +114,7 @@ async def _remove(path: Path, group: str, who: str, timeout_s: float) -> int:
     except TimeoutError:
         view = await view_of(path, group)
         silent = [each["pid"] for each in view["members"] if each["suspected"] and each["pid"] != process]
-        waits = ", ".join(map(str, view["waits_for"] or silent)) or f"process {view['leader']}, which leads"
+        waits = in_words(view, view["waits_for"] or silent) or f"{in_words(view, [view['leader']])}, which leads"
         raise OutcomeUnknownError(
             f"process {who} is still a member after {timeout_s:g} s; its removal stays wanted and waits for {waits}"
         ) from None

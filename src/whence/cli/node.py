@@ -92,7 +92,8 @@ def node(
 
     Example: whence node --name billing-1 --listen 127.0.0.1:4000 --group alps=fifo
     With founders it waits until all of them are here: whence node --name a --group board=causal --founders a,b,c
-    With --data, a member at causal or total that is stopped is away and comes back; without, it leaves.
+    With --data, a member at causal or total that is stopped is away and comes back; without, it leaves, and waits until
+    the others have let it go. A second signal ends it at once.
     Exit code 0: stopped by a signal. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
@@ -130,6 +131,8 @@ def _read(path: Path | None) -> NodeConfig:
     unknown = [name for name in found if name not in NodeConfig.__struct_fields__]
     if unknown:
         raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(NodeConfig.__struct_fields__)}")
+    if empty := [name for name, value in found.items() if value == ""]:
+        raise UsageError(f"--config {path}: {empty[0]} is empty; give a value, or leave it out")
     return config_from(found, f"--config {path}")
 
 
@@ -142,7 +145,8 @@ def config_from(found: dict[str, Any], where: str) -> NodeConfig:
 
 
 def group_options(config: NodeConfig) -> list[dict[str, Any]]:
-    """Return the options that each group is opened with: its own, or those for all groups. Raises SettingError."""
+    """Return the options that each group is opened with: its own, or those for all groups. Raises UsageError,
+    SettingError."""
     options = []
     for name, level in config.groups.items():
         part = GroupConfig(level) if isinstance(level, str) else level
@@ -156,9 +160,14 @@ def group_options(config: NodeConfig) -> list[dict[str, Any]]:
             numbers = range(len(founders))  # whoever they are: their numbers may not be known yet
             given = spec.settings_from(settings_of(part.level, numbers, option["settings"] or {}, data=True))
             option["durable"] = config.durable and stores_events(part.level, given)
-            has_views = isinstance(spec, ByViews) and spec.has_views(given)
-            option["create"] = config.create if part.create is None and has_views else part.create
+            is_begun_by_one = isinstance(spec, ByViews) and spec.has_views(given) and not founders
+            option["create"] = config.create if part.create is None and is_begun_by_one else part.create
         options.append(option | ({"timeout_s": None} if founders else {}))
+    if config.create is not None and options and all(option.get("create") is None for option in options):
+        raise UsageError(
+            "--create and --no-create (create in a file) are for groups at causal or total without founders, and there "
+            "is none here: leave them out, or leave out the founders"
+        )
     return options
 
 
@@ -224,5 +233,4 @@ async def _serve(groups: list[Group], stop: asyncio.Event) -> None:
     finally:
         for task in (stopping, *draining):
             task.cancel()
-    for group in groups:
-        await group.close()
+    await asyncio.gather(*[group.close() for group in groups])

@@ -98,7 +98,7 @@ def as_json(delivery: Delivery) -> dict[str, Any]:
 async def _listen(
     made: Any, group: str, level: str, given: dict[str, Any], count: int | None, seconds: float | None, show: Any
 ) -> dict[str, Any]:
-    delivered, stopped = 0, False
+    delivered, skipped, stopped = 0, 0, True
     async with live.until_signalled() as stop, made as node:
         live.print_unreached(node)
         joined = await live.unless_stopped(stop, node.open(group, level, **given))

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from whence.cli.delta import delta_sentence
 from whence.cli.live import NodeName
+from whence.cli.members import in_words
 from whence.cli.output import print_json, stdout
 from whence.core.links.process_names import called
 from whence.errors import printable
@@ -145,13 +146,14 @@ def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
         view = group.get("view")
         if view is None:
             continue
-        waits_for = ", ".join(map(str, view["waits_for"]))
+        leader, waits_for = in_words(view, [view["leader"]]), in_words(view, view["waits_for"])
         change = view["change"] or ("leaves" if view["leaving"] else "none")
         name = f"{view['epoch']} of generation {view['generation']}" if view["generation"] else str(view["epoch"])
-        views.add_row(group["name"], name, str(view["leader"]), change, waits_for)
+        views.add_row(group["name"], name, leader, change, waits_for)
         for each in view["members"]:
             flags = ["yes" if each[name] else "" for name in ("voter", "live", "suspected")]
-            members.add_row(group["name"], str(each["pid"]), str(each["joined"]), *flags, f"{each['lag']:,}")
+            who = in_words(view, [each["pid"]])
+            members.add_row(group["name"], who, str(each["joined"]), *flags, f"{each['lag']:,}")
     return views, members
 
 

@@ -3,7 +3,7 @@
 A driver asks for a capability by its type. Each one says what the driver does for a member that lacks it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -145,7 +145,7 @@ class MemberStatus(Struct, frozen=True):
     """The epoch of the view that added it."""
     voter: bool
     live: bool
-    """It has shown that it takes part; a newcomer does not at first."""
+    """It takes part: it has shown so, which a newcomer does not at first, and is not suspected."""
     suspected: bool
     """It owes an answer for too long, or its connection is gone."""
     lag: int
@@ -193,6 +193,9 @@ class Living(Protocol):
     def line(self) -> int:
         """Return which group of its name it is in, and which generation of it; 0 outside any."""
 
+    def call_by(self, named: Callable[[int], object]) -> None:
+        """Let its sentences call processes so: it knows their numbers only."""
+
     def force(self, survivors: Sequence[int], now: Instant) -> Ready:
         """Begin to replace its view by one of these members, without a vote."""
 
@@ -208,6 +211,17 @@ class Living(Protocol):
 
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
+
+    @property
+    def silence_ns_max(self) -> int:
+        """Return how long a member may be silent before the others have removed it, as a rule; 0: they never do."""
+
+    @property
+    def remove_after_ns(self) -> int:
+        """Return how long another member may be suspected before this one has it removed; 0: it never does."""
+
+    def agree(self, remove_after_ns: int) -> None:
+        """Do as the group does about silent members, if nothing else was said here."""
 
     def majority(self) -> int | None:
         """Return the last event of this incarnation that a quorum of the voters has stored; None where publications do

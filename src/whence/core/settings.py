@@ -71,6 +71,11 @@ def _nanoseconds(name: str, value: object) -> int:
     return max(1, int(seconds * 1e9))
 
 
+def seconds(ns: int) -> str:
+    """Return a time as it is given in settings; 0 stands for never."""
+    return f"{ns / 1e9:g}" if ns else "inf"
+
+
 def check_types(settings: Struct) -> None:
     """Raise SettingError where a number, flag or text is something else: constructors do not check their types."""
     for field in structs.fields(settings):

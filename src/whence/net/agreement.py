@@ -1,5 +1,6 @@
 """Whether members run a group alike: at the same level, with the same values of the settings that all must share."""
 
+import math
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -8,6 +9,7 @@ import msgspec
 from whence.core.level import Shared
 from whence.core.links.presence import Presence
 from whence.core.member import Living
+from whence.core.settings import SECONDS_MAX, seconds
 from whence.epochs import NUMBER_BITS, is_foreign
 from whence.errors import printable
 from whence.net.context import GroupContext
@@ -15,6 +17,9 @@ from whence.net.peers import PeerPresence
 
 if TYPE_CHECKING:
     from whence.net.driver import Driver
+
+
+REMOVE_AFTER = "remove_after_s"
 
 
 def shared(context: GroupContext) -> dict[str, object]:
@@ -30,11 +35,34 @@ def configuration(context: GroupContext) -> tuple[str, bytes]:
     return f"{context.level}#{crc32(text):08x}" if settings else context.level, text if settings else b""
 
 
+def announced(driver: "Driver") -> tuple[str, bytes]:
+    """Return the same of a member; in a living group, also after how long it has a silent member removed, though nobody
+    need have said that."""
+    mark, text = configuration(driver.context)
+    if not isinstance(driver.member, Living):
+        return mark, text
+    removal = {REMOVE_AFTER: seconds(driver.member.remove_after_ns)}
+    return mark, msgspec.json.encode(shared(driver.context) | removal)
+
+
+def removal_in(presence: Presence) -> int | None:
+    """Return after how many ns a member of a living group has a silent one removed, 0 for never; None if it does not
+    say."""
+    told = _settings_of(presence).get(REMOVE_AFTER)
+    try:
+        after_s = float(told) if isinstance(told, str) else -1.0
+    except ValueError:
+        return None
+    if math.isinf(after_s):
+        return 0
+    return int(after_s * 1e9) if 0 < after_s <= SECONDS_MAX else None
+
+
 def disagreement(context: GroupContext, said: PeerPresence, who: str) -> str | None:
     """Return a sentence that says how a peer's configuration of a group differs from ours; None if it does not. `who`
-    is how messages call the peer."""
+    is how messages call the peer. What only one of them says something about does not differ."""
     mark, _ = configuration(context)
-    if said.presence.level == mark:
+    if said.presence.level == mark and not said.presence.settings:
         return None
     group = f"group {context.group!r}"
     level = printable(said.presence.level.partition("#")[0])
@@ -47,6 +75,8 @@ def disagreement(context: GroupContext, said: PeerPresence, who: str) -> str | N
                 f"{group} runs with {name}={printable(str(there[name]))} at {who}, and with {name}={value} here; all "
                 "members must have the same: give the same settings everywhere"
             )
+    if there or said.presence.level == mark:
+        return None
     return f"{group} runs with other settings at {who} than given here; members share {', '.join(here)}"
 
 

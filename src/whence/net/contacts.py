@@ -55,9 +55,9 @@ class Contact:
         """Return which address is not connected now, and why; empty if all are, or lead back to this process."""
         for address, pid in self._answered.items():
             if address not in self._own and (pid is None or not self._peers.is_connected(pid)):
-                return f"contact {self.unreached.get(address) or f'{self._where(address)} to answer'}"
+                return _to_answer(self._where(address), self.unreached.get(address))
         if not self._answered:
-            return f"contact {self.unreached.get(self.text) or f'{self.text} to answer'}"
+            return _to_answer(self.text, self.unreached.get(self.text))
         return ""
 
     def is_only_this_process(self) -> bool:
@@ -122,6 +122,14 @@ class Contact:
         if why and why != self._said:
             log.warning("a contact is waited for: %s", why)
         self._said = why
+
+
+def _to_answer(where: str, why: str | None) -> str:
+    """Say that an answer is waited for, and why there was none so far."""
+    _, is_known, reason = (why or "").partition(" cannot be reached: ")
+    if is_known:
+        return f"contact {where} to answer, which cannot be reached: {reason}"
+    return f"contact {where} to answer" + (f" ({why})" if why else "")
 
 
 class Contacts:

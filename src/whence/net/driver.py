@@ -84,6 +84,8 @@ class Driver:
             epoch_floor=epoch_floor() if storage is None else 0, is_first_incarnation=context.is_first_incarnation,
         )  # fmt: skip
         self.member: Member = context.spec.build(context.me, context.settings, around)
+        if isinstance(self.member, Living):
+            self.member.call_by(node.named)
         counts = remembers or (isinstance(self.member, Counting) and self.member.counts_taken)
         resuming = self.member if counts and isinstance(self.member, Resuming) else None
         store = storage.offsets if storage is not None and remembers else None

@@ -17,7 +17,7 @@ from whence.core.member import Living
 from whence.epochs import BIRTHS
 from whence.errors import JoinError, UsageError
 from whence.limits import MESH_MEMBERS_MAX
-from whence.net.agreement import are_separate, two_groups
+from whence.net.agreement import are_separate, removal_in, two_groups
 from whence.net.clock import steady_ns
 from whence.net.opening import LOOK_S, GroupOpening
 from whence.net.peers import PeerPresence
@@ -41,8 +41,7 @@ class LivingOpening(GroupOpening):
     async def run(self) -> None:
         """Come back, or begin or join the group; return when the member is live, or out. Raises UsageError."""
         driver = self._driver
-        member = driver.member
-        assert isinstance(member, Living)
+        member = self._member
         self.returns = member.is_member
         if not member.is_member:
             if self.create is False and not self._named:
@@ -56,6 +55,12 @@ class LivingOpening(GroupOpening):
             if not member.is_member:
                 self._ask_again()
 
+    @property
+    def _member(self) -> Living:
+        member = self._driver.member
+        assert isinstance(member, Living)
+        return member
+
     def _ask_again(self) -> None:
         """Ask those that are members by now: those that were asked may be gone."""
         members = [said.process.pid for said in self._peers.members(self._group)]
@@ -63,9 +68,7 @@ class LivingOpening(GroupOpening):
             self._join(members)
 
     def _begin(self, founders: list[Process]) -> None:
-        member = self._driver.member
-        assert isinstance(member, Living)
-        member.birth = birth_of_group(founders or [self._driver.context.me])
+        self._member.birth = birth_of_group(founders or [self._driver.context.me])
         super()._begin(founders)
 
     def _step(self) -> bool:
@@ -73,7 +76,8 @@ class LivingOpening(GroupOpening):
         there = [said for said in members if are_separate(members[0].presence.line, said.presence.line)]
         if there:
             here = [said for said in members if said not in there]
-            names = (", ".join(str(said.process.pid) for said in some) for some in (here, there))
+            named = self._driver.named
+            names = (", ".join(str(named(said.process.pid)) for said in some) for some in (here, there))
             raise JoinError(two_groups(self._group, *names))
         if members and self._unheard():
             return False
@@ -93,6 +97,10 @@ class LivingOpening(GroupOpening):
                 f"group {self._group!r} has {len(members)} members, and a living group has at most {MESH_MEMBERS_MAX}; "
                 "one must leave before another joins"
             )
+        for said in self._peers.members(self._group):
+            if (after_ns := removal_in(said.presence)) is not None:
+                self._member.agree(after_ns)
+                break
         self._contacted = members
         self._driver.runner.ask(self._driver.member.join, members)
 

@@ -79,6 +79,20 @@ def with_names(view: ViewStatus | None, peers: "PeerTable") -> ViewStatus | None
     return replace(view, members=tuple(named))
 
 
+def as_told(view: ViewStatus | None, peers: "PeerTable") -> ViewStatus | None:
+    """Return a view for an application: its members have their names and addresses, and whoever else it speaks of is a
+    number that knows its name."""
+    found, named = with_names(view, peers), peers.names.named
+    if found is None:
+        return None
+    return replace(
+        found,
+        leader=named(found.leader),
+        waits_for=tuple(map(named, found.waits_for)),
+        frozen=tuple(map(named, found.frozen)),
+    )
+
+
 def leaving_waits_for(driver: "Driver") -> str:
     """Say for whom a member that is leaving waits, and for what."""
     member = driver.member
@@ -88,7 +102,7 @@ def leaving_waits_for(driver: "Driver") -> str:
     if status is None:
         return "the others to learn of the view without it"
     waits = status.waits_for or (status.leader,)
-    return f"{', '.join(map(str, waits))} to decide a view without this process"
+    return f"{', '.join(str(driver.named(pid)) for pid in waits)} to decide a view without this process"
 
 
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:

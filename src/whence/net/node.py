@@ -30,6 +30,7 @@ from whence.net.context import GroupContext, NodeServices, Sink
 from whence.net.driver import Driver
 from whence.net.files import GroupFiles
 from whence.net.incarnations import Incarnations
+from whence.net.leaving import let_go
 from whence.net.living_opening import LivingOpening
 from whence.net.names import NumberUsedError
 from whence.net.opening import GroupOpening, answers
@@ -48,10 +49,6 @@ log = logging.getLogger("whence.net")
 FAREWELL_S = 0.25
 """How long a fixed member that is closed stays to acknowledge what its application has taken: several times the delay
 of an acknowledgement (`ack_ns`)."""
-
-
-PART_S = 2.0
-"""How long a process that is closed waits until the living groups that forget it know that it is gone."""
 
 
 class LiveNode:
@@ -294,6 +291,11 @@ class LiveNode:
                 f"create is for groups whose members change by views, and group {group!r} at level {level} is none: "
                 "leave it out; such a group is begun by its founders, or by the first process that opens it"
             )
+        if create is not None and founders:
+            raise UsageError(
+                f"group {group!r} is begun by its founders together, and create says whether one process begins it: "
+                "leave create out, or the founders"
+            )
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
         me = self._incarnations.begin(group)
         storage, records = self.files.open_storage(group)
@@ -349,23 +351,19 @@ class LiveNode:
         """Queue an item for those of the peers that may read a closed group; return its size on the wire."""
         return self.outboxes.send(group, [pid for pid in to if self.permits.may(pid, group, "read")], item, incarnation)
 
-    async def leave(self, group: str, timeout_s: float = 5.0) -> None:
-        """Leave a group: send the farewell, wait until it has spread, stop. A fixed member is away and remains one."""
+    async def leave(self, group: str) -> None:
+        """Leave a group: send the farewell, wait until it has spread, stop. A fixed member is away and remains one.
+
+        A member of a living group waits for the removal of one that is silent, if there is such; not without limit."""
         driver = self.drivers[group]
         try:
             if driver.joined and not driver.left:
                 if self._returns(driver):
                     raise NotMemberError("it is away, and comes back")
                 driver.leave()
-                await asyncio.wait_for(driver.until(lambda: driver.left), timeout_s)
+                await let_go(driver)
         except NotMemberError:  # its members are fixed
             await asyncio.sleep(FAREWELL_S)
-        except TimeoutError:
-            log.warning(
-                "group %r was closed before the others let this process go: where members are removed, it is one of "
-                "them until they do that (remove_after_s, whence remove)",
-                group,
-            )
         finally:
             await self._close_group(group)
 
@@ -384,7 +382,7 @@ class LiveNode:
             for group, driver in self.drivers.items()
             if isinstance(driver.member, Living) and driver.joined and not driver.left and not self._returns(driver)
         ]
-        await asyncio.gather(*[self.leave(group, PART_S) for group in parting])
+        await asyncio.gather(*map(self.leave, parting))
 
     def _returns(self, driver: Driver) -> bool:
         """Tell whether a member of a living group stays one while it is closed."""

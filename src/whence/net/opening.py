@@ -133,9 +133,10 @@ class GroupOpening:
             return False
         pids = sorted(founder.pid for founder in listed)
         if pids != sorted(self._named):
+            there, here = (", ".join(str(self._driver.named(pid)) for pid in some) for some in (pids, self._named))
             raise UsageError(
-                f"{self._called(said.process.pid)} says that group {self._group!r} began with {pids}, and its founders "
-                f"here are {sorted(self._named)}: name the same ones everywhere"
+                f"{self._called(said.process.pid)} says that group {self._group!r} began with {there}, and its "
+                f"founders here are {here}: name the same ones everywhere"
             )
         return True
 

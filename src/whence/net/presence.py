@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from whence.core.level import remembers
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.member import Living
-from whence.net.agreement import configuration, disagreement, separation
+from whence.net.agreement import announced, configuration, disagreement, separation
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 from whence.net.peers import PeerPresence, PeerTable
@@ -47,8 +47,8 @@ class PresenceExchange:
         """Groups that this process wants to be in and does not begin."""
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
-        self._configurations: dict[str, tuple[str, bytes]] = {}
-        """Level and shared settings with which each group is open here."""
+        self._configurations: dict[str, str] = {}
+        """Level and shared settings, as a mark, with which each group is open here."""
         self._me = me
         self._drivers = drivers
         self._peers = peers
@@ -58,7 +58,7 @@ class PresenceExchange:
     def open(self, driver: Driver, founders: Sequence[int]) -> None:
         """Begin to take announcements about a group."""
         self._named[driver.group] = list(founders)
-        self._configurations[driver.group] = configuration(driver.context)
+        self._configurations[driver.group], _ = configuration(driver.context)
 
     def close(self, group: str) -> None:
         """Announce to all peers that this process is out of a group, and forget their announcements about it."""
@@ -76,7 +76,8 @@ class PresenceExchange:
             place = Place.ASKS
         known = {Place.MEMBER: self.founders, Place.WANTS: self.returning}.get(place, {})
         founders = known.get(group, ())
-        level, settings = self._configurations.get(group, ("", b""))
+        driver = self._drivers.get(group)
+        level, settings = announced(driver) if driver is not None and group in self._configurations else ("", b"")
         announcement = presence(level, place, founders, settings, self._line(group))
         self._outboxes.send(group, self._everybody() if to is None else to, announcement)
 
@@ -135,7 +136,7 @@ class PresenceExchange:
         if isinstance(driver.member, Living):
             view = driver.member.view_status()
             return [self._me.pid] if view is None else sorted(member.pid for member in view.members)
-        mark, _ = self._configurations[group]
+        mark = self._configurations[group]
         known = {said.process.pid for said in self._peers.members(group) if said.presence.level == mark}
         if remembers(driver.context.spec, driver.context.settings):
             known |= set(self._named[group])

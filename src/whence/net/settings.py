@@ -10,7 +10,7 @@ from whence.core.dissemination.direct import EVERYBODY_KNOWN
 from whence.core.level import ByViews, Live
 from whence.core.links.detector import DetectorSettings
 from whence.core.registry import LEVELS
-from whence.core.settings import names_in
+from whence.core.settings import is_seconds, names_in
 from whence.errors import SettingError
 from whence.trace.segments import SEGMENT_BYTES, SEGMENTS_MAX
 
@@ -140,6 +140,9 @@ def _known_to(level: str) -> frozenset[str]:
 
 
 def _check_live(given: Mapping[str, object]) -> None:
+    for name in given:
+        if is_seconds(name) and (other := f"{name[:-1]}ns") in given:
+            raise SettingError(f"{name} and {other} are one setting, in two units: give one of them")
     for name, (value, what) in SIMULATED.items():
         if name in given and (given[name] == value or (value is None and given[name] != "all")):
             raise SettingError(f"{name}={given[name]}: {what}")

@@ -1,6 +1,7 @@
 """How to query a running node: where its local socket is, and which requests it takes."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import stat
@@ -87,9 +88,11 @@ def status_path(who: int | str) -> Path:
 
 def the_node(pid: int | None, at: Path | None, name: str | None = None) -> Path:
     """Return the socket given, that of a name or a pid, or that of the only node that runs here. Raises UsageError."""
-    if at is not None or pid is not None or name is not None:
-        return at or status_path(name if name is not None else pid or 0)
-    here = [path for path in sorted(status_directory().glob("whence-*.sock")) if is_answered(path)]
+    if at is not None or name is not None:
+        return at or status_path(name or "")
+    if pid is not None:
+        return _socket_of(pid)
+    here = _running()
     if len(here) == 1:
         return here[0]
     found = ", ".join(path.stem.removeprefix("whence-") for path in here[:20])
@@ -97,6 +100,22 @@ def the_node(pid: int | None, at: Path | None, name: str | None = None) -> Path:
         f"processes {found} run here; give --name (or --pid)" if here else f"none has a socket in {status_directory()}"
     )
     raise UsageError(f"which node? {why}, or --socket if it is elsewhere")
+
+
+def _running() -> list[Path]:
+    """Return the sockets of the nodes that run here."""
+    return [path for path in sorted(status_directory().glob("whence-*.sock")) if is_answered(path)]
+
+
+def _socket_of(pid: int) -> Path:
+    """Return the socket of the node with a pid: its own or, if the node has a name, that of its name."""
+    path = status_path(pid)
+    if not path.exists() or not is_answered(path):
+        for other in _running():
+            with contextlib.suppress(JoinError):
+                if asyncio.run(ask(other)).get("pid") == pid:
+                    return other
+    return path
 
 
 def is_answered(path: Path) -> bool:

@@ -185,6 +185,14 @@ class Group:
         for other in others:
             self._carry_out(by, self.members[by].act("suspect", other, self.now))
 
+    def unreachable(self, by: int, other: int) -> None:
+        """Let a member learn that another cannot be reached."""
+        self._carry_out(by, self.members[by].unreachable(other, self.now))
+
+    def parted(self, by: int, other: int) -> None:
+        """Let a member hear of another that it has closed the group."""
+        self._carry_out(by, self.members[by].parted(Process(other, self.incarnations[other]), self.now))
+
     def leave(self, pid: int) -> None:
         """Let a member leave."""
         self._carry_out(pid, self.members[pid].leave(self.now))
@@ -274,6 +282,16 @@ class Group:
             self.now += STEP_NS
             self.wake()
             self.flow(hold, lose)
+
+    def wait_slowly(self, ns: int) -> None:
+        """Let time go on; what is sent in one step arrives in the next."""
+        until = self.now + ns
+        while self.now < until:
+            under_way, self.packets = self.packets, []
+            self.now += STEP_NS
+            self.wake()
+            for packet in under_way:
+                self.hand_in(packet)
 
     def wake(self, *pids: int) -> None:
         """Let the timers go off that are due: of some members, or of all."""

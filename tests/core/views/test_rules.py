@@ -1,10 +1,11 @@
-"""Rules of living groups that no trap is about: receipts of refused calls, and who goes along with the removed."""
+"""Rules of living groups that no trap is about: receipts of refused calls, and who goes along with the removed, how
+members leave together."""
 
 import pytest
 
-from tests.core.views.group import Group, both, of, touching
-from whence.core.views.items import ViewMark
-from whence.core.views.settings import MS, ViewSettings
+from tests.core.views.group import Group, between, both, of, touching
+from whence.core.views.items import Decree, ViewMark
+from whence.core.views.settings import AS_THE_GROUP, MS, REMOVE_AFTER_NS, ViewSettings
 from whence.errors import LimitError
 
 SECOND = 1_000 * MS
@@ -106,3 +107,95 @@ def test_no_window_holds_up_a_change() -> None:
     group.flow()
     assert group.pids(0) == group.pids(1) == [0, 1]
     assert len(group.log[0]) == len(group.log[1]) == 120
+
+
+@pytest.mark.parametrize("leavers", [(0,), (1,), (0, 1)])
+def test_who_leaves_while_another_is_dead_gets_out_once_that_one_is_removed(leavers: tuple[int, ...]) -> None:
+    """With two of three gone at once the last one would have no quorum."""
+    group = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=4 * SECOND))
+    group.wait(SECOND)
+    group.crash(2)
+    for pid in leavers:
+        group.leave(pid)
+    group.wait(8 * SECOND)
+    assert all(group.told(pid, "left") for pid in leavers)
+    assert all(group.pids(pid) == [pid] for pid in {0, 1} - set(leavers))
+
+
+def test_two_that_leave_and_lead_against_each_other_agree_on_who_goes_last() -> None:
+    """The third is dead, and each of the two has reported to a change in which the other removes it."""
+    settings = ViewSettings(journal=False, remove_after_ns=2 * SECOND, retry_ns=SECOND, suspect_ns=3 * SECOND)
+    group = Group("causal-living", None, settings)
+    group.crash(2)
+    group.leave(0)
+    group.unreachable(1, 2)
+    group.wait_slowly(20 * MS)
+    group.unreachable(0, 2)
+    group.wait_slowly(40 * MS)
+    group.leave(1)
+    group.wait_slowly(200 * MS)
+    assert [dict(group.members[pid].state.frozen) for pid in (0, 1)] == [{0: None, 1: None}] * 2
+    group.wait_slowly(6 * SECOND)
+    assert group.told(0, "left")
+    assert group.told(1, "left")
+
+
+def test_the_last_member_ends_once_those_that_left_with_it_have_heard_that_it_knows() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False), founders=3)
+    for pid in range(3):
+        group.leave(pid)
+    asks = of(Decree)
+    group.wait(2 * SECOND, hold=lambda packet: packet.to == 0 and asks(packet))
+    assert not any(group.told(pid, "left") for pid in range(3))
+    group.wait(2 * SECOND)
+    assert all(group.told(pid, "left") for pid in range(3))
+
+
+def test_nobody_waits_for_the_question_of_one_that_is_gone() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False), founders=2)
+    for pid in range(2):
+        group.leave(pid)
+    group.flow(hold=between((0,), (1,)))
+    group.wait(SECOND, hold=lambda packet: packet.to == 1 and of(Decree)(packet))
+    group.crash(1)
+    assert not group.told(0, "left")
+    group.unreachable(0, 1)
+    group.wait(SECOND)
+    assert group.told(0, "left")
+
+
+def test_who_was_let_go_need_not_tell_a_member_that_has_gone_itself() -> None:
+    """Without journals: with one, it would come back and know nothing of the view."""
+    for journal in (False, True):
+        group = Group("causal-living", None, ViewSettings(journal=journal), founders=2)
+        group.wait(SECOND)
+        group.leave(1)
+        group.wait(SECOND, lose=lambda packet: packet.to == 0 and of(Decree)(packet))
+        assert not group.told(1, "left")
+        group.parted(1, 0)
+        assert bool(group.told(1, "left")) is not journal
+
+
+def test_who_leaves_without_a_journal_holds_up_nobody_with_what_its_application_did_not_take() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False, lag_max_ns=3600 * SECOND), founders=2)
+    group.slow = {0, 1}
+    group.publish(0)
+    group.publish(1)
+    group.wait(SECOND)
+    group.leave(0)
+    group.leave(1)
+    group.wait(8 * SECOND)
+    assert group.told(0, "left")
+    assert group.told(1, "left")
+
+
+def test_a_newcomer_of_whom_nothing_was_said_removes_the_silent_as_the_group_does() -> None:
+    """A guest without a journal does not have members removed that come back."""
+    guest = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=AS_THE_GROUP)).members[0]
+    assert guest.remove_after_ns == REMOVE_AFTER_NS
+    guest.agree(0)
+    assert (guest.remove_after_ns, guest.silence_ns_max) == (0, 0)
+    told = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=2 * SECOND)).members[0]
+    told.agree(0)
+    assert told.remove_after_ns == 2 * SECOND
+    assert Group("causal-living", None, ViewSettings(remove_after_ns=AS_THE_GROUP)).members[0].remove_after_ns == 0

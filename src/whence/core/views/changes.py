@@ -106,9 +106,15 @@ class Changes:
         state, chosen = self.state, dict.fromkeys(survivors)
         present = [member.pid for member in state.latest.members]
         if state.pid not in chosen or not state.opened:
-            raise UsageError(f"force: process {state.pid} must be a survivor itself, and be in the group for good")
+            raise UsageError(
+                f"force: this process, {state.named(state.pid)}, must be a survivor itself, and be in the group for "
+                "good"
+            )
         if strangers := [pid for pid in chosen if pid not in present]:
-            raise UsageError(f"force: {strangers[0]} is no member; the latest view known here has {present}")
+            listed = ", ".join(str(state.named(pid)) for pid in present)
+            raise UsageError(
+                f"force: process {state.named(strangers[0])} is no member; the latest view known here has {listed}"
+            )
         if len(chosen) == len(present):
             raise UsageError("force: with all members as survivors there is nothing to force")
         if generation_of(state.adopted) >= GENERATION_MAX:
@@ -158,7 +164,7 @@ class Changes:
             return
         if not state.has_room_for(view):
             return  # it is told again; by then the application may have taken more
-        former = state.views.get(state.adopted, view)
+        former, silent = state.views.get(state.adopted, view), dict(self.links.suspects.now)
         self.links.adopt(view, now)
         added = state.add_streams(view)
         state.remember(view)
@@ -172,7 +178,7 @@ class Changes:
             self.wishes.is_suspended = False
         self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self.wishes.adopted(view, added, now)
-        self.removal.adopted(view, now)
+        self.removal.adopted(view, silent, now)
         self.try_enter(now, ready)
         if state.open_cuts:
             self.inbox.ask_at = min(self.inbox.ask_at, now)

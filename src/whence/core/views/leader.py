@@ -74,13 +74,14 @@ class Leader:
         condemned = {pid: None for pid in condemned if pid not in waiting}
         joins = {pid: nonce for pid, nonce in joins.items() if pid not in waiting}
         leavers = {pid: None for pid in leavers if pid in present}
-        if all(voter.pid in leavers or voter.pid in condemned for voter in view.voters):
-            leavers.pop(self.state.pid, None)  # somebody must vote; the last one needs nobody
+        all_go = all(voter.pid in leavers or voter.pid in condemned or voter.pid in silent for voter in view.voters)
+        goes_last = all_go and leavers.pop(self.state.pid, 0) is None  # somebody must vote, and answer
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         held = {pid: None for pid in frozen if pid in present}
         along = {pid: None for pid in along if pid in present} if remove else {}
         gone = {pid: None for pid in remove if pid in silent or pid in joins}  # who asks anew does not report
-        for some in (remove | along, remove, gone | along, gone):  # first all, then those that are gone
+        choices = (remove | along, remove, gone | along, gone)  # first all, then those that are gone
+        for some in choices:
             if some and self._may_remove(some | held, leavers):
                 room = MESH_MEMBERS_MAX - (len(present) - len(some | held))
                 fresh = {pid: nonce for pid, nonce in joins.items() if pid in some or pid not in present}
@@ -88,6 +89,8 @@ class Leader:
                 return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
         fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
+        if goes_last and self.state.pid in held:  # an earlier attempt would remove this one with all others
+            lets_go |= any(some and self._may_remove(some, leavers) for some in choices)
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove and not frozen:

@@ -160,14 +160,17 @@ class ViewMember(Observed, Operated):
     # --- leaving ---
 
     def leave(self, now: Instant) -> Ready:
-        """Begin to leave: nothing more is published, and what was is settled first."""
+        """Begin to leave: nothing more is published, and what was is settled first. Without a journal nobody waits for
+        the application here any more: it has taken what it was handed."""
         if self.state.me is None or self.removal.by is not None:
             raise NotMemberError("only a member can leave")
         ready = Ready()
         self.removal.leaving = True
+        if not self.state.remembers:
+            self.state.counts_taken = False
+            self.links.watch(now)
         if not self.links.all:
-            self.removal.end_alone(ready)
-            return ready
+            self.wishes.end_alone(now, ready)
         self.wishes.look(now)
         return self._finish(now, ready)
 
@@ -309,6 +312,7 @@ class ViewMember(Observed, Operated):
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a member that did not take what it was sent."""
         ready = Ready()
+        self.removal.unreachable(peer)
         if self.links.suspect(peer, now):
             self.wishes.look(now)
         return self._finish(now, ready)
@@ -321,7 +325,12 @@ class ViewMember(Observed, Operated):
         return self._finish(now, ready)
 
     def parted(self, peer: Process, now: Instant) -> Ready:
-        """Suspect a member that says it goes away: it is one until a view is without it."""
+        """Suspect a member that says it goes away: it is one until a view is without it. Who is out itself need not
+        tell it anything any more, unless it comes back as the same member."""
+        ready = Ready()
+        if self.removal.by is not None and not self.state.remembers:
+            self.removal.knows(peer.pid, self.removal.by.epoch, ready)
+            return self._finish(now, ready)
         return self.unreachable(peer.pid, now)
 
     def tick(self, now: Instant) -> Ready:

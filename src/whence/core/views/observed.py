@@ -1,6 +1,6 @@
 """What drivers and observers ask a member of a living group. They change nothing, and the protocol asks none of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from whence.core.member import OverlayStatus, ViewStatus
 from whence.core.ready import Gauge
@@ -10,10 +10,11 @@ from whence.core.views.links import Links
 from whence.core.views.publisher import Publisher
 from whence.core.views.recovery import Recovery
 from whence.core.views.removal import Removal
-from whence.core.views.settings import ViewSettings
+from whence.core.views.settings import AS_THE_GROUP, ViewSettings
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
+from whence.core.views.wishes import Wishes
 from whence.epochs import line_of
 from whence.types import Process
 
@@ -28,6 +29,7 @@ class Observed:
     stability: Stability
     inbox: Inbox
     removal: Removal
+    wishes: Wishes
     recovery: Recovery
     _status: Status
     _publisher: Publisher
@@ -66,6 +68,10 @@ class Observed:
         return self.recovery.bundles > 0
 
     # --- the group ---
+
+    def call_by(self, named: Callable[[int], object]) -> None:
+        """Let sentences call processes so."""
+        self.state.named = named
 
     def view(self) -> tuple[int, ...] | None:
         """Return None: views are recorded when they are entered."""
@@ -122,6 +128,22 @@ class Observed:
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members."""
         return self._status.removal_lacks(gone)
+
+    @property
+    def silence_ns_max(self) -> int:
+        """Return how long a member may be silent before the others have removed it, as a rule; 0: they never do."""
+        after_ns = self.wishes.remove_after_ns
+        return after_ns and after_ns + 2 * self.settings.suspect_ns
+
+    @property
+    def remove_after_ns(self) -> int:
+        """Return how long another member may be suspected before this one has it removed; 0: it never does."""
+        return self.wishes.remove_after_ns
+
+    def agree(self, remove_after_ns: int) -> None:
+        """Do as the group does about silent members, if nothing else was said here."""
+        if self.settings.remove_after_ns == AS_THE_GROUP:
+            self.wishes.remove_after_ns = remove_after_ns
 
     def gauges(self) -> list[Gauge]:
         """Return how much is retained for others and held back; all must drain in the end."""

@@ -1,10 +1,11 @@
 """Removals, once they are decided: the removed are told, and who is removed itself tells others before it ends.
 
 Law: whoever reads of its own removal publishes, delivers and votes no more, but goes on telling the view until enough
-of the next voters know it: it may be the only one that does.
+of the next voters know it: it may be the only one that does. So the last member of a group does not end before those
+that left with it have heard that it knows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.items import Decree, ViewMessage
@@ -36,17 +37,32 @@ class Removal:
         """Returns the own messages with events, in all incarnations."""
         self._farewells: dict[int, tuple[int, Instant]] = {}
         """Removed members that may not know it: the view, and until when they are told."""
+        self._answering: dict[int, None] = {}
+        """Those of them that answered when they were removed, and may ask whether it is known here."""
 
     # --- of others ---
 
-    def adopted(self, view: View, now: Instant) -> None:
-        """Begin to tell those whom a view removes."""
+    def adopted(self, view: View, silent: Container[int], now: Instant) -> None:
+        """Begin to tell those whom a view removes; `silent` are the members that did not answer."""
         for cut in view.cuts:
-            self._farewells[cut.member.pid] = (view.epoch, now + FAREWELL_NS)
+            pid = cut.member.pid
+            self._farewells[pid] = (view.epoch, now + FAREWELL_NS)
+            if pid not in silent:
+                self._answering[pid] = None
 
     def stop_telling(self, pid: int) -> None:
         """Tell a process no more: it says that it knows."""
         self._farewells.pop(pid, None)
+        self._answering.pop(pid, None)
+
+    def unreachable(self, pid: int) -> None:
+        """Note that a process is gone: nobody need wait for its question."""
+        self._answering.pop(pid, None)
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Tell whether somebody that was let go has not said yet that it knows."""
+        return any(pid in self._farewells for pid in self._answering)
 
     @property
     def bids_farewell(self) -> bool:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from whence.core.settings import seconds
 from whence.errors import SettingError
 
 MS = 1_000_000
@@ -15,6 +16,11 @@ REMOVE_AFTER_NS = 10_000 * MS
 """How long a live group waits for a silent member that cannot come back as the same one. Shorter: a pause removes
 members that live. Longer: publishers whose windows are full wait for the dead, and must not give up before it is
 removed."""
+
+
+AS_THE_GROUP = -1
+"""As `remove_after_ns`: nothing was said. A newcomer does what the group does; one that begins it removes the silent
+after REMOVE_AFTER_NS if it has no journal, and never if it has one."""
 
 
 class ViewSettings(Struct, frozen=True, kw_only=True):
@@ -38,7 +44,7 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     suspect_ns: int = 400 * MS
     """A member that owes an answer for this long is suspected."""
     remove_after_ns: int = 0
-    """A member that is suspected for this long is removed. 0: never by itself."""
+    """A member that is suspected for this long is removed. 0: never by itself. Members share it."""
     lag_max_ns: int = 0
     """A member whose application has not taken, for this long, what another one took is removed. 0: never; then
     records_max is all that bounds how far the others get without it."""
@@ -63,5 +69,15 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
         for name in ("records_max", "retained_bytes_max"):
             if getattr(self, name) < 4:
                 raise SettingError(f"{name} must be at least 4, not {getattr(self, name)}")
-        if self.lag_max_ns < 0:
-            raise SettingError(f"lag_max_ns must be at least 0, not {self.lag_max_ns}")
+        for name, least in (("lag_max_ns", 0), ("remove_after_ns", AS_THE_GROUP)):
+            if getattr(self, name) < least:
+                raise SettingError(f"{name} must be at least 0, not {getattr(self, name)}")
+
+
+def shared_by_members(settings: ViewSettings) -> dict[str, object]:
+    """Return what the members of a living group must agree on, as far as something was said: who is removed when, and
+    what those with journals store of others."""
+    shared: dict[str, object] = {"lag_max_s": seconds(settings.lag_max_ns)}
+    if settings.remove_after_ns != AS_THE_GROUP:
+        shared["remove_after_s"] = seconds(settings.remove_after_ns)
+    return shared | ({"keep": settings.keep} if settings.journal else {})

@@ -5,7 +5,7 @@ when it is known, and *entered* when nothing of those it removes is missing here
 was entered. Whoever publishes in a view has entered it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import gt
 
 from whence.core.views.items import Message
@@ -28,6 +28,8 @@ class ViewState:
         self.incarnation = incarnation
         self.remembers = remembers
         """Whether a later incarnation resumes from here."""
+        self.named: Callable[[int], object] = int
+        """Returns a process as sentences call it. Only the driver knows names."""
         self.counts_taken = remembers
         """Whether what the application takes is counted; else it has taken what it was handed."""
         self.me: MemberId | None = None

@@ -59,7 +59,7 @@ class Status:
         if peer is None or peer.member != member:  # a later view, which is not entered yet, is without it
             return MemberStatus(member.pid, number_of(member.joined), voter, False, True, 0)
         suspected = member.pid in self._links.suspects.now
-        live, lag = self._links.is_live(peer), self._lag(peer)
+        live, lag = self._links.is_live(peer) and not suspected, self._lag(peer)
         return MemberStatus(member.pid, number_of(member.joined), voter, live, suspected, lag)
 
     def _lag(self, peer: Peer) -> int:
@@ -75,18 +75,18 @@ class Status:
         """Say which change is under way or wanted, and whom it waits for."""
         state, wishes, force = self._state, self._changes.wishes, self._changes.force
         if force.survivors:
-            return f"force a generation of {', '.join(map(str, force.survivors))}", tuple(force.waits_for)
+            return f"force a generation of {self._listed(force.survivors)}", tuple(force.waits_for)
         silent = tuple(wishes.missing_voters())
         if (attempt := self._changes.leader.attempt) is not None:
             plan = attempt.plan
-            wanted = _wanted(plan.remove, plan.joins) or "make voters"
+            wanted = self._wanted(plan.remove, plan.joins) or "make voters"
             return f"{wanted}: {NO_QUORUM if silent else PHASES[attempt.phase]}", silent or attempt.missing
         if state.open_cuts:
             missing = tuple(member.pid for member in state.open_cuts)
             return f"enter view {number_of(state.adopted)}: get what the removed published", missing
         gone = dict.fromkeys([*state.frozen, *[member.pid for member in wishes.condemned]])
         leaver = {state.pid: None} if self._changes.removal.leaving else {}
-        wanted = _wanted(gone | leaver, wishes.joining)
+        wanted = self._wanted(gone | leaver, wishes.joining)
         if not wanted:
             return "", ()
         if silent:
@@ -98,19 +98,21 @@ class Status:
         state = self._state
         if state.me is None:
             if rivals := self._newcomer.rivals:
-                others = ", ".join(map(str, rivals))
-                return f"an operator: process {others} is in another group of this name than those that answered first"
+                return (
+                    f"an operator: {self._listed(rivals)} is in another group of this name than those that answered "
+                    "first"
+                )
             if missing := self._newcomer.missing_voters:
                 return (
-                    f"the voters {', '.join(map(str, missing))}, which do not answer and without whom nobody can be "
+                    f"the voters {self._listed(missing)}, which do not answer and without whom nobody can be "
                     f"added: {WITHOUT_QUORUM}"
                 )
-            asked = ", ".join(map(str, self._newcomer.contacts))
+            asked = self._listed(self._newcomer.contacts)
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
         if state.live or self._changes.removal.by is not None:
             return ""
         if not state.opened:
-            return f"the mark or the acknowledgement of {', '.join(map(str, self._silent(state.me)))}"
+            return f"the mark or the acknowledgement of {self._listed(self._silent(state.me))}"
         return "what older members published before it came"
 
     def _silent(self, me: MemberId) -> list[int]:
@@ -128,8 +130,11 @@ class Status:
             return ()
         return tuple(voter.pid for voter in view.voters if voter.pid in without)
 
+    def _wanted(self, gone: Iterable[int], come: Iterable[int]) -> str:
+        """Say who is to be removed and who to be added."""
+        parts = (("remove", list(gone)), ("add", list(come)))
+        return " and ".join(f"{what} {self._listed(pids)}" for what, pids in parts if pids)
 
-def _wanted(gone: Iterable[int], come: Iterable[int]) -> str:
-    """Say who is to be removed and who to be added."""
-    parts = (("remove", list(gone)), ("add", list(come)))
-    return " and ".join(f"{what} {', '.join(map(str, pids))}" for what, pids in parts if pids)
+    def _listed(self, pids: Iterable[int]) -> str:
+        """Return processes as sentences call them."""
+        return ", ".join(str(self._state.named(pid)) for pid in pids)

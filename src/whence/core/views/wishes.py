@@ -12,7 +12,7 @@ from whence.core.views.leader import Leader
 from whence.core.views.links import Links
 from whence.core.views.peers import NEVER
 from whence.core.views.removal import Removal
-from whence.core.views.settings import ViewSettings
+from whence.core.views.settings import AS_THE_GROUP, REMOVE_AFTER_NS, ViewSettings
 from whence.core.views.streams import Stream
 from whence.core.views.view import VOTERS_MAX, MemberId, View
 from whence.types import Instant
@@ -39,6 +39,9 @@ class Wishes:
         self.links, self.leader, self.removal, self.settings = links, leader, removal, settings
         self._rng = rng
         self.lags = Lags(links, settings)
+        by_default = 0 if self.state.remembers else REMOVE_AFTER_NS
+        self.remove_after_ns = by_default if settings.remove_after_ns == AS_THE_GROUP else settings.remove_after_ns
+        """A member that is suspected for this long is removed. 0: never."""
         self.condemned: dict[MemberId, None] = {}
         """Members that an operator removed here."""
         self._wishes: dict[int, tuple[Wish, Instant]] = {}
@@ -139,7 +142,7 @@ class Wishes:
         condemned = {member.pid: None for member in self.condemned if member in state.latest.members}
         for pid, peer in self.links.peers.items():
             silent = now - peer.suspected_at if peer.suspected_at != NEVER else 0
-            if settings.remove_after_ns and silent >= settings.remove_after_ns:
+            if self.remove_after_ns and silent >= self.remove_after_ns:
                 condemned[pid] = None
         for member, since in list(self._added_at.items()):
             stream = state.streams.get(member)
@@ -152,7 +155,7 @@ class Wishes:
     def _would_block(self, now: Instant) -> dict[int, None]:
         """Return the suspected for whose report no removal should wait: newcomers that have not said a word, and
         members that are soon removed anyway."""
-        state, patience = self.state, self.settings.remove_after_ns // 2
+        state, patience = self.state, self.remove_after_ns // 2
         blocking: dict[int, None] = {}
         for pid in self.links.suspects.now:
             peer = self.links.peers.get(pid)
@@ -175,8 +178,8 @@ class Wishes:
             return
         if state.entered < 0:
             return
-        if not self.links.all and self._may_leave():
-            self.removal.end_alone(ready)
+        if not self.links.all and self.removal.leaving:
+            self.end_alone(now, ready)
             return
         if now >= self.lags.next_at:
             self.lags.look(now)
@@ -218,6 +221,14 @@ class Wishes:
             self.next_at = max(now + 4 * pace, self._promote_at)
         self.look(self.lags.next_at)
 
+    def end_alone(self, now: Instant, ready: Ready) -> None:
+        """End the group as its last member, once those that left with this one have heard that it knows."""
+        self.removal.bid_farewell(now, ready)
+        if self.removal.may_be_asked:
+            self.look(now + self.settings.attempt_ns // 2)
+        else:
+            self.removal.end_alone(ready)
+
     def _has_reported(self) -> bool:
         """Tell whether this member waits for the end of a change that it reported to."""
         return bool(self.state.frozen) or self.state.stored_at_report is not None
@@ -231,7 +242,7 @@ class Wishes:
         )
 
     def _suspected(self) -> bool:
-        return bool(self.settings.remove_after_ns and self.links.suspects.now)
+        return bool(self.remove_after_ns and self.links.suspects.now)
 
     def _may_promote(self, now: Instant) -> bool:
         """Tell whether there is room for voters and somebody fit for it; after attempts in vain, not too soon again."""
@@ -298,9 +309,11 @@ class Wishes:
                     return pid
             elif not any(pid in each for each in passed_over):
                 return pid
-        stays = (voter.pid for voter in state.latest.voters if not any(voter.pid in each for each in passed_over[:3]))
-        votes = state.me in state.latest.voters
-        return next(stays, state.pid if votes else state.latest.voters[0].pid)  # all leave: the first goes last
+        voters = [voter.pid for voter in state.latest.voters]
+        for some in (passed_over[:3], passed_over[:2]):  # all leave: the first goes last, frozen by it or not
+            if stays := [pid for pid in voters if not any(pid in each for each in some)]:
+                return stays[0]
+        return state.pid if state.me in state.latest.voters else voters[0]
 
     def _lead(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],

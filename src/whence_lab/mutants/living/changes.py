@@ -270,5 +270,5 @@ class WaitsForTheLeaver(Wishes):
 class TellsWhoSpeaks(Removal):
     """Does not tell the removed that they are, unless they say something (T42)."""
 
-    def adopted(self, view: View, now: Instant) -> None:
+    def adopted(self, view: View, silent: Container[int], now: Instant) -> None:
         pass

@@ -28,7 +28,7 @@ from whence.core.membership.suspects import Suspects
 from whence.core.offsets import Offsets
 from whence.core.settings import parse
 from whence.core.views.member import ViewMember
-from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
+from whence.core.views.settings import AS_THE_GROUP, LIVE_VIEWS, shared_by_members
 from whence.errors import SettingError
 from whence.limits import CLOCK_NODES_MAX, MESH_MEMBERS_MAX, PEER_ID_MAX
 from whence.types import Process
@@ -133,7 +133,7 @@ class CausalLevel(NamedTuple):
             raise SettingError(FIXED_MESH)
         return {
             **LIVE_VIEWS, "spread": "mesh", "membership": "living", "held_copies_max": MESH_HELD_MAX, "journal": data,
-            "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
+            "remove_after_ns": AS_THE_GROUP,
         }  # fmt: skip
 
     def _is_tree(self, founders: Sequence[int], given: Mapping[str, object]) -> bool:
@@ -192,7 +192,7 @@ class CausalLevel(NamedTuple):
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: who they are, and how messages get to them and are named."""
         if settings.is_living:
-            return {"spread": "mesh", "membership": "living"}
+            return {"spread": "mesh", "membership": "living", **shared_by_members(settings.views)}
         members = list(overlay_of(settings.overlay).processes)
         names = ("identity", "coding", "ordered_links")
         tree = structs.asdict(settings.overlay) | {"spread": "tree", "processes": members}

@@ -11,7 +11,7 @@ from whence.core.levels.total.settings import TotalSettings
 from whence.core.levels.total.strict import StrictMember, StrictTotalSettings
 from whence.core.offsets import Offsets
 from whence.core.settings import names_in, parse
-from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
+from whence.core.views.settings import AS_THE_GROUP, LIVE_VIEWS, shared_by_members
 from whence.errors import SettingError
 from whence.limits import MESH_MEMBERS_MAX, PEER_ID_MAX
 from whence.types import Instant, Process
@@ -99,14 +99,14 @@ class TotalLevel(NamedTuple):
                 "order=timed, or name fewer"
             )
         return {
-            **LIVE_VIEWS, "order": "strict", "journal": data, "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
+            **LIVE_VIEWS, "order": "strict", "journal": data, "remove_after_ns": AS_THE_GROUP,
         }  # fmt: skip
 
     def shared(self, settings: TotalSettings | StrictTotalSettings) -> dict[str, object]:
         """Return what all members must agree on: stamps, ticks, and who the mergers and relays are; in a strict group,
         what the order promises."""
         if isinstance(settings, StrictTotalSettings):
-            return {"order": "strict", "uniform": settings.strict.uniform}
+            return {"order": "strict", "uniform": settings.strict.uniform, **shared_by_members(settings.views)}
         merge = {
             name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays", "merger_pids")
         }

@@ -12,8 +12,9 @@ LONG_WAIT_S = 5.0
 
 
 @contextmanager
-def log_long_wait(describe: Callable[[], str]) -> Iterator[None]:
+def log_long_wait(describe: Callable[[], str], after_s: float | None = None) -> Iterator[None]:
     """While the body of the `with` block takes long, log what it waits for at that time."""
+    first_s = LONG_WAIT_S if after_s is None else after_s
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
 
@@ -21,7 +22,7 @@ def log_long_wait(describe: Callable[[], str]) -> Iterator[None]:
         log.warning("%s", describe())
         timers[:] = [loop.call_later(2 * waited_s, tell, 2 * waited_s)]
 
-    timers.append(loop.call_later(LONG_WAIT_S, tell, LONG_WAIT_S))
+    timers.append(loop.call_later(first_s, tell, first_s))
     try:
         yield
     finally:

@@ -39,8 +39,9 @@ class RemovedError(NotMemberError):
     """The other members removed this one from the group: says which of its own events took effect."""
 
     def __init__(
-        self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True, published: bool = True
-    ) -> None:
+        self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True, published: bool = True,
+        is_replaced: bool = False,
+    ) -> None:  # fmt: skip
         if not published:
             told = ""
         elif not is_known:
@@ -49,13 +50,19 @@ class RemovedError(NotMemberError):
             told = ": its events did not take effect, and never will"
         else:
             told = f": its events up to {tuple(cut)} took effect, later ones never will"
-        super().__init__(f"this member was removed by view {epoch}{told}; open the group again to join as a new one")
+        how, what = "removed", "open the group again to join as a new one"
+        if is_replaced:
+            how = "replaced by another process of its name"
+            what = "two cannot share one: end one of them, or give it another name"
+        super().__init__(f"this member was {how} by view {epoch}{told}; {what}")
         self.epoch = epoch
         """The view that is without it."""
         self.cut = cut
         """The last of its events that took effect, as (process, incarnation, number); None: none did."""
         self.is_known = is_known
         """False: so much happened meanwhile that nobody remembers the cut."""
+        self.is_replaced = is_replaced
+        """True: a process of the same name is a member in its place."""
 
     def covers(self, event: tuple[int, int, int]) -> bool:
         """Tell whether an own event took effect."""

@@ -337,7 +337,7 @@ async def _opened(
         try:
             return await live.open(name, inbox.level, inbox, chosen, **options), inbox, verdict
         except RemovedError as removed:
-            if verdict is not None:
+            if verdict is not None or removed.is_replaced:
                 raise
             log.warning("%s was removed from group %r while it was away, and joins anew: %s", live.name or live.me.pid,
                         name, removed)  # fmt: skip

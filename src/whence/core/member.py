@@ -203,6 +203,10 @@ class Living(Protocol):
     def has_published(self) -> bool:
         """Tell whether it published events, in any incarnation that it remembers."""
 
+    @property
+    def is_replaced(self) -> bool:
+        """Tell whether the view without it has another process of its number as a member."""
+
     def view_status(self) -> ViewStatus | None:
         """Return its view; None outside any."""
 

@@ -200,8 +200,10 @@ class ConnectionManager:
 
     def _located(self, retort: Refused, pid: int) -> Refused:
         """Return a refusal with the name and the address of the process that has the name or number."""
-        address = self._peers.book.find(pid)
+        address, peer = self._peers.book.find(pid), self._peers.by_pid.get(pid)
         where = (address.host, address.port) if address is not None else ("", 0)
+        if peer is not None and peer.link is not None and (hello := peer.link.greeting.peer_hello) is not None:
+            where = (hello.host or peer.link.greeting.seen_host, hello.port)  # the book may know its namesake
         return Refused(retort.why, retort.incarnation, self._peers.names.name(pid), *where)
 
     def link_up(self, link: Link) -> None:

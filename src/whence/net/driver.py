@@ -303,8 +303,7 @@ class Driver:
         elif note.kind == "leave":
             self.joined, self._sink.recorder = False, None  # what came before is still handed out, and nothing is owed
             self.ended = True
-            published = isinstance(self.member, Living) and self.member.has_published
-            self.stop(removal(note, published=published))
+            self.stop(removal(note, self.member))
             self._node.member_changed(self.group)
 
     def _entered(self, note: Note) -> None:

@@ -51,12 +51,15 @@ class Removed(Struct, frozen=True):
     """The last of its own events that took effect; later ones never will. None: none did."""
 
 
-def removal(note: Note, *, published: bool) -> RemovedError | None:
+def removal(note: Note, member: object) -> RemovedError | None:
     """Return the error that a member's note about its end stands for; None if it left by itself, or at levels without
-    views. `published`: whether it may have published anything."""
-    if note.reason is None or note.reason == LEFT or note.epoch is None:
+    views."""
+    if note.reason is None or note.reason == LEFT or note.epoch is None or not isinstance(member, Living):
         return None
-    return RemovedError(number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN, published=published)
+    return RemovedError(
+        number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN, published=member.has_published,
+        is_replaced=member.is_replaced,
+    )  # fmt: skip
 
 
 def living(driver: "Driver") -> Living:

@@ -67,6 +67,11 @@ class Observed:
         """Tell whether it published events, in any incarnation that it remembers."""
         return self.recovery.bundles > 0
 
+    @property
+    def is_replaced(self) -> bool:
+        """Tell whether the view without it has another process of its number as a member."""
+        return self.removal.by is not None and self.removal.by.member_of(self.me.pid) is not None
+
     # --- the group ---
 
     def call_by(self, named: Callable[[int], object]) -> None:

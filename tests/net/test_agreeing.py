@@ -131,7 +131,7 @@ def test_options_that_say_two_things_are_refused(given: dict[str, Any], words: s
     ],
 )
 def test_a_node_that_is_told_to_begin_groups_that_nobody_begins_alone_is_refused(config: NodeConfig) -> None:
-    with pytest.raises(UsageError, match="--create .*for groups at causal or total without founders.*leave them out"):
+    with pytest.raises(UsageError, match=r"--create .*for groups at causal or total without founders.*leave them out"):
         group_options(config)
 
 
@@ -147,7 +147,7 @@ def test_a_node_begins_those_of_its_groups_that_one_process_can_begin() -> None:
 @pytest.mark.parametrize("option", ["contacts", "advertise"])
 def test_an_address_that_nobody_can_call_is_refused(address: str, option: str) -> None:
     given: Any = [address] if option == "contacts" else address
-    with pytest.raises(UsageError, match="host:port, such as 127.0.0.1:4000, with a host and a port from 1 on"):
+    with pytest.raises(UsageError, match=r"host:port, such as 127.0.0.1:4000, with a host and a port from 1 on"):
         join(1, **{option: given})
 
 

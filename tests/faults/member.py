@@ -218,9 +218,13 @@ async def opened(node: Node, task: Task) -> Group:
     """Open the group; a process whose earlier member was removed while it was down hears so, and joins anew."""
     while True:
         try:
-            return await node.open(GROUP, founders=task.founders, timeout_s=None, **task.kind)
+            group = await node.open(GROUP, founders=task.founders, timeout_s=None, **task.kind)
         except RemovedError as verdict:
             told_removed(verdict)
+            continue
+        if group.removed_while_away is not None:
+            told_removed(group.removed_while_away)
+        return group
 
 
 async def act(node: Node, group: Group, task: Task) -> int:

@@ -231,7 +231,7 @@ def test_nothing_counts_as_stored_at_a_level_that_stores_no_events(tmp_path: Pat
             with pytest.raises(UsageError, match=no_events):
                 await group.publish(b"y", until="stored")
             fifo = await node.open("andes", "fifo")
-            with pytest.raises(UsageError, match="open it with durable=True and a data directory"):
+            with pytest.raises(UsageError, match="open it with durable=True"):
                 await fifo.publish(b"y", until="stored")
 
     within(main())

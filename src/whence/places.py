@@ -9,6 +9,12 @@ from whence.errors import UsageError
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
+def is_uri(place: object) -> bool:
+    """Return whether a place is a URI of a file system other than this machine's disk."""
+    text = str(place)
+    return _URI.match(text) is not None and not text.startswith("file:")
+
+
 def local(path: Path, option: str) -> Path:
     """Return the path, unless it is a URI: what lies behind one is not looked at before it is written to.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,12 +16,14 @@ import pytest
 
 from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import causal_world
-from tests.pipeline.conftest import BRIEF
-from tests.pipeline.logs import in_order, made_log, write_files
+from tests.pipeline.conftest import BRIEF, mount_option
+from tests.pipeline.logs import Row, in_order, made_log, write_files
 from whence.net.proxy import free_port
+from whence.trace.memory import Trace
 from whence.trace.writer import write_trace
 
 SPARK = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[2]
 HERE = "127.0.0.1"
 ENVIRONMENT = os.environ | {
     "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": HERE, "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
@@ -28,14 +31,14 @@ ENVIRONMENT = os.environ | {
 }  # fmt: skip
 UP_SECONDS = 240
 
-pytestmark = pytest.mark.long
-
 
 @contextmanager
 def running(log: Path, *command: str) -> Iterator[None]:
-    """Run a process of Spark's and end it, with what it started."""
+    """Run a process of Spark's in a directory of its own and end it, with what it started."""
+    home = log.with_suffix("")
+    home.mkdir()
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(command, env=ENVIRONMENT, cwd=home, stdout=out, stderr=out, start_new_session=True)
     try:
         yield
     finally:
@@ -90,23 +93,73 @@ def whence(*words: str) -> dict[str, Any]:
     return told | {"exit": done.returncode}
 
 
+def written(behind: Path) -> list[Row]:
+    """Write a trace that holds, one that does not, and publishers' logs; return the rows of these."""
+    write_trace(behind / "traces", causal_world(1, 4, 60))
+    write_trace(behind / "traces", broken_trace())
+    rows = made_log(1, events=150)
+    write_files(behind / "logs", rows, 4, 20)
+    return rows
+
+
+def on_cluster(master: str, tmp_path: Path, *settings: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Judge, merge and stream what lies at viewfs://cluster/data, from a driver in a directory of its own."""
+    name, behind = mount_option("cluster", tmp_path / "behind")
+    (tmp_path / "driver").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.on_cluster", master, "viewfs://cluster/data",
+         f"spark.hadoop.{name}={behind}", *(f"{name}={value}" for name, value in BRIEF.items()), *settings],
+        env=ENVIRONMENT | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))} | environment,
+        cwd=tmp_path / "driver", capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+
+
+def check_told(done: subprocess.CompletedProcess[str], rows: list[Row]) -> None:
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert sorted(told["verdicts"].values(), key=str) == [{"causal": "broken"}, {"causal": "holds"}]
+    assert told["verdicts"]["broken"] == {"causal": "broken"}
+    assert told["merged"] == told["released"] == len(rows)
+    assert [(grp, pos, payload.encode()) for grp, pos, payload in told["order"]] == in_order(rows)
+
+
+def test_a_cluster_needs_no_disk_that_its_machines_share(cluster: str, tmp_path: Path) -> None:
+    """Master, workers and driver each in a directory of their own, and all input and output behind a URI."""
+    rows = written(tmp_path / "behind")
+    check_told(on_cluster(cluster, tmp_path), rows)
+    assert sorted(path.name for path in (tmp_path / "driver").iterdir()) == []
+
+
+@pytest.mark.long
+def test_executors_without_whence_say_so_and_run_with_the_packed_archive(cluster: str, tmp_path: Path) -> None:
+    """The Python outside of this environment has the same version and none of its packages."""
+    bare = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+    if subprocess.run([bare, "-c", "import pyarrow"], capture_output=True).returncode == 0:
+        pytest.skip("the Python outside of this environment has what executors need")
+    rows = written(tmp_path / "behind")
+    lacking = on_cluster(cluster, tmp_path, PYSPARK_PYTHON=bare)
+    assert lacking.returncode != 0
+    assert "No module named" in lacking.stderr
+    packed = whence("pack", "--out", str(tmp_path / "whence.tar.gz"))
+    settings = [f"{name}={value}" for name, value in packed["settings"].items()]
+    for directory in ("merged", "out", "work"):
+        shutil.rmtree(tmp_path / "behind" / directory, ignore_errors=True)
+    check_told(on_cluster(cluster, tmp_path, *settings, PYSPARK_PYTHON=bare), rows)
+
+
+@pytest.mark.long
 def test_a_cluster_judges_and_merges_like_this_process(cluster: str, tmp_path: Path) -> None:
     judged_and_merged(cluster, tmp_path)
 
 
+@pytest.mark.long
 def test_spark_connect_judges_and_merges_like_this_process(connect: str, tmp_path: Path) -> None:
     judged_and_merged(connect, tmp_path)
 
 
 def judged_and_merged(master: str, tmp_path: Path) -> None:
     write_trace(tmp_path / "traces", causal_world(1, 4, 60))
-    broken = TraceBuilder(level="causal")
-    cause = broken.publish(0)
-    broken.deliver(1, cause)
-    broken.deliver(2, broken.publish(1))
-    broken.deliver(2, cause)
-    broken.trace.run.run_id = "broken"
-    write_trace(tmp_path / "traces", broken.trace)
+    write_trace(tmp_path / "traces", broken_trace())
     here = whence("verify", str(tmp_path / "traces"), "--master", "local[1]", "--promise", "causal")
     there = whence("verify", str(tmp_path / "traces"), "--master", master, "--promise", "causal")
     assert there == here
@@ -116,6 +169,17 @@ def judged_and_merged(master: str, tmp_path: Path) -> None:
     merged = whence("merge", str(tmp_path / "logs"), "--out", str(tmp_path / "out"), "--master", master)
     assert merged["rows"] == len(rows)
     assert merged_rows(tmp_path / "out") == in_order(rows)
+
+
+def broken_trace() -> Trace:
+    """A run whose causal order is broken."""
+    broken = TraceBuilder(level="causal")
+    cause = broken.publish(0)
+    broken.deliver(1, cause)
+    broken.deliver(2, broken.publish(1))
+    broken.deliver(2, cause)
+    broken.trace.run.run_id = "broken"
+    return broken.trace
 
 
 def merged_rows(out: Path) -> list[tuple[str, int, bytes]]:

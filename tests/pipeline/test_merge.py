@@ -55,7 +55,7 @@ def test_logs_of_more_than_64_megabytes_are_merged_alike(spark: SparkSession, tm
     for row in rows:
         row["payload"] = b"%d-%d " % (row["pid"], row["seq"]) + rng.randbytes(180)
     write_files(tmp_path / "logs", rows, 6, 100_000)
-    size = sum(Path(file).stat().st_size for file in log_files(tmp_path / "logs"))
+    size = sum(Path(str(file)).stat().st_size for file in log_files(tmp_path / "logs"))
     assert size > SMALL_BYTES
     partitions = configure_for_size(spark, size)
     try:

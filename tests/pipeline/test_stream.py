@@ -17,10 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.worlds import causal_world
 from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
-from whence.cli.app import run
 from whence.core.clocks.stamp import Timing
 from whence.core.levels.total.merge_buffer import MergeBuffer, entry_of
 from whence.errors import InternalError, StorageError, UsageError
@@ -30,9 +28,8 @@ from whence.pipeline.batch import merge_logs
 from whence.pipeline.manifest import LATE, REJECTED, Manifest, committed_steps, read_manifest, read_released
 from whence.pipeline.pending_files import PendingFiles
 from whence.pipeline.stream import run_stream
-from whence.pipeline.stream_step import Mode, Rules
+from whence.pipeline.stream_step import Mode, Rules, StreamMerge
 from whence.store.lock import locked
-from whence.trace.writer import write_trace
 from whence.types import Process, packed
 
 CALM = Rules(epsilon=5, delta=200)
@@ -190,22 +187,6 @@ def test_a_step_that_does_not_balance_is_not_committed(
     assert released(spark, tmp_path / "out") == in_order(made_log(11, events=60))
 
 
-@pytest.mark.parametrize("command", ["merge", "stream", "metrics", "report", "sweep"])
-def test_uris_are_refused_where_something_is_written(
-    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Behind one, nobody looked whether something is there, and a finished directory was written to again."""
-    write_files(tmp_path / "logs", made_log(1, events=6), 1, 0)
-    (tmp_path / "plan.toml").write_text("[grid]\nlevel = ['fifo']\nnodes = [3]\nevents = [2]\n")
-    source = {"sweep": tmp_path / "plan.toml"}.get(command, tmp_path / "logs")
-    if command in ("metrics", "report"):
-        source = write_trace(tmp_path / "traces", causal_world(1, 3, 20))
-    extra = ["--work", str(tmp_path / "work"), "--once"] if command == "stream" else []
-    assert run([command, str(source), "--out", f"file:{tmp_path}/out", *extra]) == 2
-    assert "is a URI, and only paths are written to" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "mapping", "sentence"),
     [
@@ -248,11 +229,11 @@ def test_a_step_that_broke_off_anywhere_is_done_again(
     places = (
         ("write_manifest", stream_step),
         ("link", PendingFiles),
-        ("move", shutil),
+        ("_write", StreamMerge),
         ("row_count", stream_step),
         ("already_committed", stream_step),
         ("remove", PendingFiles),
-        ("rmtree", shutil),
+        ("remove", stream_step),
     )
     for name, target in places:
         calls = iter((True, *[False] * 1000))

@@ -21,6 +21,7 @@ from whence.cli.merge import merge
 from whence.cli.metrics import metrics
 from whence.cli.node import node
 from whence.cli.output import print_json, print_message
+from whence.cli.pack import pack
 from whence.cli.pub import pub
 from whence.cli.report import report
 from whence.cli.reproduce import reproduce
@@ -80,6 +81,7 @@ app.command()(reproduce)
 app.command()(metrics)
 app.command()(stream)
 app.command()(merge)
+app.command()(pack)
 
 
 def _print_version(asked: bool) -> None:
@@ -151,6 +153,11 @@ def _explained(error: Exception) -> tuple[str, int]:
         raise error
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         return f"this needs {error.name}; install it with: pip install '{extra}'", USAGE
+    if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+        from whence.pipeline.session import missing_module
+
+        if sentence := missing_module(error):
+            return sentence, USAGE
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", USAGE
     return f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where", BUG

@@ -81,6 +81,10 @@ Trace = Annotated[
     Path | None,
     typer.Option(help="Write a trace here, for whence gather and whence check; they need every process's."),
 ]
+Payloads = Annotated[
+    bool,
+    typer.Option("--payloads", help="With --trace: the trace has payloads too, not only their sizes and checksums."),
+]
 Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or json.")]
 
 Result = TypeVar("Result")
@@ -139,11 +143,12 @@ def guest_pid(pid: int | None, data: Path | None = None) -> int:
 
 def node_maker(
     listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, name: str | None,
-    net: list[str] | None, *, create: bool | None, **more: Any,
+    net: list[str] | None, *, create: bool | None, payloads: bool = False, **more: Any,
 ) -> Callable[[int | None], Node]:  # fmt: skip
     """Return a function that makes a node for a pid, from the usual options. Whoever begins a group does not wait for
     contacts. Raises UsageError."""
-    settings = net_settings_from({"alone": bool(create), **parse_settings(net or [], "--net")})
+    given = parse_settings(net or [], "--net") | ({"trace_payloads": "true"} if payloads else {})
+    settings = net_settings_from({"alone": bool(create), **given})
 
     def make(pid: int | None) -> Node:
         return make_node(pid, listen, contacts, cluster, certs, insecure, name, settings=settings, **more)

@@ -1,22 +1,27 @@
 """whence merge: publishers' logs become one causal, deterministic order."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.output import parse_settings, print_json, print_message, progress, stdout
+from whence.cli.output import print_json, print_message, progress, stdout
+from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf, Master
-from whence.places import local
 
 if TYPE_CHECKING:
     from whence.pipeline.batch import MergeCounts
+    from whence.pipeline.storage import AnyPath
 
 Logs = Annotated[
-    Path,
-    typer.Argument(metavar="LOGS", help="A file or directory of publishers' logs (Parquet or NDJSON), or a trace."),
+    str,
+    typer.Argument(
+        metavar="LOGS",
+        help="A file or directory of publishers' logs (Parquet or NDJSON), or a trace: a path or URI.",
+    ),
 ]
-Out = Annotated[Path, typer.Option(help="Where the merged order goes.")]
+Out = Annotated[str, typer.Option(help="Where the merged order goes: a path or URI.")]
 Mapping = Annotated[
     Path | None, typer.Option(help='A TOML file that names the columns of foreign logs, such as l = "sent_ms".')
 ]
@@ -53,17 +58,18 @@ def merge(
     from whence.pipeline import batch
     from whence.pipeline import logs as reading
     from whence.pipeline import session as sessions
+    from whence.pipeline.storage import bytes_below
 
-    local(out, "--out")
     named = reading.read_mapping(mapping)
-    files = reading.log_files(logs)
-    print_unread(reading.unread_files(logs))
+    start = starting(master, conf)
+    source, target = placed(logs, start), placed(out, start)
+    reading.log_files(source)
+    print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:
         bar.add_task("merging on Spark", total=None)
-        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
-        partitions = sessions.configure_for_size(spark, sum(file.stat().st_size for file in files))
+        partitions = sessions.configure_for_size(start(), bytes_below([source]))
         done = batch.merge_logs(
-            spark, logs, out, partitions, named, groups=group or None, by_group=not one, strict=strict
+            start(), source, target, partitions, named, groups=group or None, by_group=not one, strict=strict
         )
     if json:
         print_json(
@@ -73,10 +79,10 @@ def merge(
         return
     stdout().print(f"merged {done.rows:,} events into {out}{_other_rows(done)}")
     if done.rejected:
-        print_message(f"{done.rejected:,} rows were rejected; {out / batch.REJECTED_TO} says why of each")
+        print_message(f"{done.rejected:,} rows were rejected; {target / batch.REJECTED_TO} says why of each")
 
 
-def print_unread(files: list[Path]) -> None:
+def print_unread(files: "Sequence[AnyPath]") -> None:
     """Print which files are not read, so that nobody takes them for merged."""
     if files:
         named = ", ".join(str(file) for file in files[:5]) + (", …" if len(files) > 5 else "")

@@ -46,6 +46,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True):
     data: str | None = None
     durable: bool = False
     trace: str | None = None
+    payloads: bool = False
     cluster: str = "whence"
     certs: str | None = None
     insecure: bool = False
@@ -78,6 +79,7 @@ def node(
         bool, typer.Option(help="Groups store what is published here, at the levels that can; needs --data.")
     ] = False,
     trace: live.Trace = None,
+    payloads: live.Payloads = False,
     cluster: Annotated[str | None, typer.Option(help="Only processes of the same cluster talk to each other.")] = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
@@ -98,7 +100,7 @@ def node(
     """
     flags: dict[str, Any] = {
         "name": name, "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data),
-        "trace": trace and str(trace),
+        "trace": trace and str(trace), "payloads": payloads or None,
         "cluster": cluster, "certs": certs and str(certs), "insecure": insecure or None, "metrics": metrics, "log": log,
         "status": status and str(status), "durable": durable or None, "advertise": advertise, "create": create,
         "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
@@ -181,8 +183,8 @@ async def _run(config: NodeConfig, json: bool) -> None:
         config.pid, config.listen, config.contacts, config.cluster, Path(config.certs) if config.certs else None,
         config.insecure, config.name, data=config.data, trace=config.trace, permits=config.permits,
         advertise=config.advertise,
-        settings=net_settings_from({"alone": founds} | config.net), status=config.status or True,
-        metrics=config.metrics,
+        settings=net_settings_from({"alone": founds, "trace_payloads": config.payloads} | config.net),
+        status=config.status or True, metrics=config.metrics,
     )  # fmt: skip
     async with live.until_signalled() as stop, made as running:
         live.print_unreached(running)

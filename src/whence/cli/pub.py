@@ -60,6 +60,7 @@ def pub(
     cluster: live.Cluster = "whence",
     data: live.Data = None,
     trace: live.Trace = None,
+    payloads: live.Payloads = False,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
@@ -76,7 +77,9 @@ def pub(
     ended = [live.parse_incarnation(text) for text in dead or []]
     live.set_up_logs(log)
 
-    make = live.node_maker(listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace)
+    make = live.node_maker(
+        listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace, payloads=payloads
+    )
     given: dict[str, Any] = {
         "founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create,
     }  # fmt: skip

@@ -1,6 +1,5 @@
 """whence report: one page with the verdicts, numbers and plots of any number of runs."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,9 +8,9 @@ from rich.table import Table
 from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.metrics import Json
-from whence.cli.output import parse_settings, print_json, progress, stdout
+from whence.cli.output import print_json, progress, stdout
+from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf, Master, Traces
-from whence.places import local
 
 if TYPE_CHECKING:
     from whence.pipeline.verify import Verified
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def report(
     traces: Traces,
-    out: Annotated[Path, typer.Option(help="The page to write.")],
+    out: Annotated[str, typer.Option(help="The page to write: a path or URI.")],
     master: Master = None,
     conf: Conf = None,
     json: Json = False,
@@ -28,15 +27,16 @@ def report(
 
     Exit code 0: nothing is broken. 1: a promise is.
     """
-    from whence.pipeline import events, session
+    from whence.pipeline import events
     from whence.pipeline import report as reporting
 
-    local(out, "--out")
     with progress(quiet=json) as bar:
         bar.add_task("judging and measuring on Spark", total=None)
-        found = events.find_input(traces)
-        spark = session.session(master, parse_settings(conf or [], "--conf"))
-        judged = reporting.write_report(spark, traces, out, found)
+        start = starting(master, conf)
+        places = [placed(trace, start) for trace in traces]
+        page = placed(out, start)
+        found = events.find_input(places)
+        judged = reporting.write_report(start(), places, page, found)
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
     else:

@@ -53,6 +53,9 @@ def simulate(
     ] = None,
     loss: Annotated[float | None, typer.Option(help="The part of all copies that the network loses.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trace below this directory, for whence check.")] = None,
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="With --out: the trace has payloads too, not only their sizes.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Run one group in the simulated world, sum it up and judge its promises.
@@ -71,7 +74,9 @@ def simulate(
     scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), workload)
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
-        outcome = run(scenario, spec, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
+        outcome = run(
+            scenario, spec, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)), payloads=payloads
+        )
     trace = outcome.trace
     trace.run.digest = digest_of(trace)
     verdicts = judge(trace)

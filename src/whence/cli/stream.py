@@ -1,21 +1,22 @@
 """whence stream: publishers' logs become one causal, deterministic order as they grow."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from whence.cli.merge import Json, Logs, Mapping, Out, Strict, print_unread
-from whence.cli.output import parse_settings, print_json, print_message, progress, stdout
+from whence.cli.output import print_json, print_message, progress, stdout
+from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf, Master
 from whence.errors import UsageError
-from whence.places import local
 
 
 def stream(
     logs: Logs,
     out: Out,
-    work: Annotated[Path, typer.Option(help="Where the stream keeps what is pending, and how far it has read.")],
+    work: Annotated[
+        str, typer.Option(help="Where the stream keeps what is pending, and how far it has read: a path or URI.")
+    ],
     once: Annotated[
         bool, typer.Option("--once", help="Merge what is there and stop, rather than wait for more.")
     ] = False,
@@ -51,28 +52,27 @@ def stream(
     from whence.pipeline.stream import run_stream
     from whence.pipeline.stream_step import Rules
 
-    local(out, "--out")
-    local(work, "--work")
     if mode not in ("evidence", "frontier"):
         raise UsageError(f"--mode must be evidence or frontier, not {mode!r}")
     if flush and not once:
         raise UsageError("--flush needs --once: the logs of a stream that goes on are never complete")
     named = reading.read_mapping(mapping)
-    print_unread(reading.unread_files(logs))
+    start = starting(master, conf)
+    source, target, pending = (placed(each, start) for each in (logs, out, work))
+    print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:
         task = bar.add_task("merging on Spark", total=None)
-        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
-        partitions = sessions.configure_for_size(spark, 0)
+        partitions = sessions.configure_for_size(start(), 0)
         rules = Rules(
             epsilon=epsilon, delta=delta, mode="frontier" if mode == "frontier" else "evidence", silent=silent,
             partitions=partitions,
         )  # fmt: skip
         run_stream(
-            spark, logs, out, work, rules, named, once=once, flush=flush, strict=strict,
+            start(), source, target, pending, rules, named, once=once, flush=flush, strict=strict,
             files_per_batch=files_per_batch,
             on_step=lambda done: bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released"),
         )  # fmt: skip
-    done = [manifests.read_manifest(out, step) for step in manifests.committed_steps(out)]
+    done = [manifests.read_manifest(target, step) for step in manifests.committed_steps(target)]
     counted = ("in", "released", "late", "twice", "rejected")
     facts = {name: sum(each.rows.get(name, 0) for each in done) for name in counted}
     facts["pending"] = done[-1].rows.get("pending", 0) if done else 0
@@ -82,4 +82,4 @@ def stream(
         counts = ", ".join(f"{count:,} {name}" for name, count in facts.items())
         stdout().print(f"{len(done):,} steps: {counts}; {out}")
         if facts["rejected"]:
-            print_message(f"{facts['rejected']:,} rows were rejected; {out / 'rejected'} says why of each")
+            print_message(f"{facts['rejected']:,} rows were rejected; {target / 'rejected'} says why of each")

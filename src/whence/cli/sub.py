@@ -31,6 +31,7 @@ def sub(
     cluster: live.Cluster = "whence",
     data: live.Data = None,
     trace: live.Trace = None,
+    payloads: live.Payloads = False,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
@@ -45,7 +46,9 @@ def sub(
     """
     live.set_up_logs(log)
 
-    make = live.node_maker(listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace)
+    make = live.node_maker(
+        listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace, payloads=payloads
+    )
     made = live.opened_node(pid, data, make, name)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create}
     result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.output import print_json, progress, stdout
+from whence.cli.spark import placed_directory, starting
 from whence.cli.verify import Conf, Master
 
 
 def sweep(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="Levels, sizes and settings to combine.")],
-    out: Annotated[Path, typer.Option(help="Where the results go, as Parquet.")],
+    out: Annotated[str, typer.Option(help="Where the results go, as Parquet: a path or URI.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing.")] = False,
     master: Master = None,
     conf: Conf = None,
@@ -29,10 +30,11 @@ def sweep(
     from whence.pipeline import sweep as sweeping
 
     runs = sweeping.read_plan(plan)
-    into = directory(out, "--out")
+    start = starting(master, conf)
+    into = placed_directory(out, start, "--out")
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating on Spark", total=len(runs))
-        spark = session.session(master, parse_settings(conf or [], "--conf"))
+        spark = start()
         session.configure_for_size(spark, 0)
         done = sweeping.run_sweep(
             spark, runs, into, resume=resume, on_progress=lambda n, _: bar.update(task, completed=n)

@@ -1,6 +1,5 @@
 """whence verify: the promises of any number of runs judged on Spark."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,6 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.output import (
     VIOLATIONS_SHOWN,
-    parse_settings,
     print_json,
     print_message,
     progress,
@@ -19,6 +17,7 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
+from whence.cli.spark import placed, starting
 
 if TYPE_CHECKING:
     from whence.pipeline.stories import BrokenPromise
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 UNREADABLE = 2
 
 Traces = Annotated[
-    list[Path], typer.Argument(metavar="TRACE...", help="Directories of runs, or directories that hold some.")
+    list[str],
+    typer.Argument(metavar="TRACE...", help="Directories of runs, or directories that hold some: paths or URIs."),
 ]
 Master = Annotated[
     str | None, typer.Option(help="Where Spark runs: local[*] (default), spark://HOST:PORT or sc://HOST:PORT.")
@@ -50,16 +50,16 @@ def verify(
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
     from whence.pipeline import events
-    from whence.pipeline import session as sessions
     from whence.pipeline import verify as judging
     from whence.pipeline.stories import broken_promises
 
     with progress(quiet=json) as bar:
         bar.add_task("judging on Spark", total=None)
         judging.check_promises(promise)
-        found = events.find_input(traces)
-        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
-        done = judging.verify(spark, traces, promise or None, found=found)
+        start = starting(master, conf)
+        places = [placed(trace, start) for trace in traces]
+        found = events.find_input(places)
+        done = judging.verify(start(), places, promise or None, found=found)
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"
         print_message(f"set aside: {each.path}{rows}: {each.reason}")

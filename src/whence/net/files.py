@@ -72,7 +72,7 @@ class GroupFiles:
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,
             self._settings.trace_segments_max, on_lost=self._rows_lost, about=about,
         )  # fmt: skip
-        return TraceRecorder(segments, context.me, context.group)
+        return TraceRecorder(segments, context.me, context.group, payloads=self._settings.trace_payloads)
 
     def flush_traces(self) -> None:
         """Write out the pending rows."""

@@ -20,10 +20,12 @@ knows."""
 class TraceRecorder:
     """Records one member of one group."""
 
-    def __init__(self, segments: TraceSegmentWriter, me: Process, group: str) -> None:
+    def __init__(self, segments: TraceSegmentWriter, me: Process, group: str, *, payloads: bool = False) -> None:
+        """`payloads`: write them too, not only their sizes and checksums."""
         self.segments = segments
         self._me = me
         self._group = group
+        self._payloads = payloads
         self._ev = self._pos = 0
         self._highest = HighWater()
         self._measured_at = self._viewed_at = wall_ns()
@@ -36,7 +38,8 @@ class TraceRecorder:
             self.segments.add(
                 Kind.PUBLISH,
                 (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq, None,
-                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None),
+                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch,
+                 bytes(payload) if self._payloads else None),
             )  # fmt: skip
             self._ev += 1
             k_lo = None if k_lo is None else k_lo + 1
@@ -65,7 +68,8 @@ class TraceRecorder:
             self.segments.add(
                 Kind.DELIVER,
                 (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq,
-                 self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None),
+                 self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch,
+                 bytes(payload) if self._payloads else None),
             )  # fmt: skip
             self._ev += 1
             self._pos += 1

@@ -54,6 +54,9 @@ class NetSettings(DetectorSettings, frozen=True, kw_only=True):
     trace_segments_max: int = SEGMENTS_MAX
     """Trace files of each group, each of `trace_segment_bytes` bytes. Full: action `drop`, the oldest file is removed,
     and `whence gather` reports that rows are lost."""
+    trace_payloads: bool = False
+    """Write payloads into traces too, so that what a group says can be processed and merged later. They are as readable
+    there as any file of this user's."""
     detector: DetectorSettings | None = None
     """The settings of the failure detector in one object, for programs that give them so: they replace those above."""
 

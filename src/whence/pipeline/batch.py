@@ -7,9 +7,7 @@ OUT/_SUCCESS        written last, and only if the rows that were read are those 
                     a duplicate, rejected, a heartbeat, or of a group that was not asked for
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
@@ -20,9 +18,10 @@ from whence.errors import InternalError, UsageError, WhenceError
 from whence.pipeline.deduplication import duplicate_blocks, split_duplicates
 from whence.pipeline.log_reader import LogReader, lenient_casts
 from whence.pipeline.logs import GRP, HEARTBEAT, REASON, log_files
-from whence.pipeline.merge import DONE, check_empty, events_of_groups, write_merged
+from whence.pipeline.merge import check_empty, discarded, events_of_groups, mark_done, write_merged
 from whence.pipeline.rejected import first_rejected, rejected_rows
 from whence.pipeline.session import first_line
+from whence.pipeline.storage import AnyPath, UriPath
 
 REJECTED_TO, TWICE_TO = "_rejected", "_twice"
 
@@ -45,7 +44,7 @@ class MergeCounts(msgspec.Struct, frozen=True):
 
 
 def merge_logs(
-    spark: SparkSession, logs: Path, out: Path, parts: int, mapping: Mapping[str, str] | None = None,
+    spark: SparkSession, logs: AnyPath, out: AnyPath, parts: int, mapping: Mapping[str, str] | None = None,
     *, groups: Sequence[str] | None = None, by_group: bool = True, strict: bool = False,
 ) -> MergeCounts:  # fmt: skip
     """Merge the logs below a path into a new directory. Raises UsageError; then nothing is left there."""
@@ -63,9 +62,9 @@ def merge_logs(
         except WhenceError:
             raise
         except Exception as error:
-            shutil.rmtree(out, ignore_errors=True)
-            raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}") from error
-        (out / DONE).touch()
+            said = discarded(out)
+            raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}; {out} {said}") from error
+        mark_done(out, by_group=by_group)
         return done
 
 
@@ -80,7 +79,7 @@ def _counts(rows: DataFrame, groups: Sequence[str] | None) -> MergeCounts:
     return MergeCounts(*counts)
 
 
-def _check_rejected(rows: DataFrame, counts: MergeCounts, logs: Path, *, strict: bool) -> None:
+def _check_rejected(rows: DataFrame, counts: MergeCounts, logs: AnyPath, *, strict: bool) -> None:
     if counts.rejected and (strict or counts.rejected == counts.read):
         named = first_rejected(rows.filter(F.col(REASON).isNotNull()))
         every = "" if strict else f"none of the {counts.read:,} rows of {logs} has a place in the order; the first: "
@@ -88,7 +87,7 @@ def _check_rejected(rows: DataFrame, counts: MergeCounts, logs: Path, *, strict:
 
 
 def _write(
-    rows: DataFrame, counts: MergeCounts, out: Path, parts: int, groups: Sequence[str] | None, *, by_group: bool
+    rows: DataFrame, counts: MergeCounts, out: AnyPath, parts: int, groups: Sequence[str] | None, *, by_group: bool
 ) -> MergeCounts:
     events = events_of_groups(rows, None if groups is None else list(groups))
     blocks = duplicate_blocks(events, by_group=by_group).persist()
@@ -104,27 +103,35 @@ def _write(
     return msgspec.structs.replace(counts, rows=merged, twice=twice)
 
 
-def _write_rows(rows: DataFrame, where: Path) -> int:
+def _write_rows(rows: DataFrame, where: AnyPath) -> int:
     rows.coalesce(1).write.parquet(str(where))
     count = row_count(where)
     if not count:
-        shutil.rmtree(where)
+        discarded(where)
     return count
 
 
-def _check_balance(done: MergeCounts, in_files: int, out: Path) -> None:
+def _check_balance(done: MergeCounts, in_files: int, out: AnyPath) -> None:
     """Check that all rows of the files were read, counted and written. Raises InternalError."""
-    there = [
-        each for each in out.rglob("*.parquet") if not {part[0] for part in each.relative_to(out).parts} & set("._")
-    ]
-    written = sum(pq.read_metadata(file).num_rows for file in there)
+    written = row_count(out)
     if in_files != done.read or written != done.rows or not done.is_balanced:
-        shutil.rmtree(out, ignore_errors=True)
+        said = discarded(out)
         raise InternalError(
-            f"the merge does not balance and was removed: {in_files:,} rows in logs, {written:,} written, {done}"
+            f"the merge does not balance and {said}: {in_files:,} rows in logs, {written:,} written, {done}"
         )
 
 
-def row_count(directory: Path) -> int:
-    """Count the rows of the Parquet files in a directory, by their footers."""
-    return sum(pq.read_metadata(file).num_rows for file in directory.rglob("*.parquet") if file.name[0] not in "._")
+def row_count(directory: AnyPath) -> int:
+    """Count the rows of the Parquet files in a directory by their footers; behind a URI, Spark reads them.
+
+    What lies in directories that readers pass over does not count.
+    """
+    if isinstance(directory, UriPath):
+        if not directory.exists():
+            return 0
+        return directory.spark.read.schema(f"{GRP} string").parquet(str(directory)).count()
+    there = [
+        each for each in directory.rglob("*.parquet")
+        if not {part[0] for part in each.relative_to(directory).parts} & set("._")
+    ]  # fmt: skip
+    return sum(pq.read_metadata(file).num_rows for file in there)

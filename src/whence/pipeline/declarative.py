@@ -35,6 +35,7 @@ from whence.pipeline.events import (
 )
 from whence.pipeline.metrics import TABLES, Measures
 from whence.pipeline.promise_tables import PromiseTables, counted_violations, violation_tables
+from whence.pipeline.storage import located
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.pipeline.verify import check_promises
 from whence.trace.schema import COLUMNS
@@ -53,7 +54,7 @@ def define(spark: SparkSession) -> None:
     if not traces:
         raise UsageError(f"the pipeline's configuration must name the directory of traces as {TRACES}")
     names = spark.conf.get(PROMISES, None)
-    found = find_input([traces])
+    found = find_input([located(traces, lambda: spark)])
     wanted = check_promises(names.split(",")) if names else None
     fixed, on_views = _apart(found)
     promises = {run_id: wanted or list(promises_of(run)) for run_id, run in found.runs.items()}

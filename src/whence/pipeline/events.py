@@ -6,7 +6,8 @@ and which number it has. A duplicate row counts once. Missing rows show in the n
 numbers its rows 0, 1, 2, …, and a hole makes its run incomplete.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,9 @@ from whence.check.ticket_coverage import REPAIR_ROUNDS
 from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
 from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
+from whence.pipeline.remote_runs import ROW_BYTES, RemoteRuns
 from whence.pipeline.session import SMALL_BYTES
+from whence.pipeline.storage import AnyPath, UriPath, files_below, located
 from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, fitted, parts
 from whence.trace.memory import Run
 from whence.trace.reader import read_run
@@ -52,10 +55,6 @@ FILE_BYTES_READ = 1 << 20
 """Files up to this are read whole before use, so that a torn page is found before Spark meets it."""
 
 
-ROW_BYTES = 128
-"""What a row takes in memory, at least."""
-
-
 class SetAside(NamedTuple):
     """What was not used, and why. `rows` is None where they cannot be counted."""
 
@@ -69,9 +68,10 @@ class Input(NamedTuple):
     """What lies below the paths that were given: runs with their files, by the directory that holds them."""
 
     runs: dict[str, Run]
-    files: dict[Path, list[Path]]
+    files: dict[AnyPath, list[AnyPath]]
+    """Behind a URI also directories, each with all its files."""
     set_aside: list[SetAside]
-    other_types: frozenset[Path]
+    other_types: frozenset[AnyPath]
     """Files whose columns have other widths than a trace's, and whose values fit all the same."""
     bytes: int
     """What Spark will have to handle: compressed, millions of rows that are much alike are a small file."""
@@ -92,37 +92,73 @@ class Events(NamedTuple):
 # --- what lies on disk ---
 
 
-def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
-    """Return every run below the paths; `thorough` reads every page. Raises TraceError where there is none."""
-    runs: dict[str, Run] = {}
-    files: dict[Path, list[Path]] = {}
-    aside: list[SetAside] = []
-    other_types: list[Path] = []
-    size = 0
-    for directory in [run for path in paths for run in _runs_below(Path(path))]:
-        try:
-            run = read_run(directory)
-            promises_of(run)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the other runs are judged
-            aside.append(SetAside(None, str(directory), str(error)))
-            continue
-        if run.run_id in runs:
-            aside.append(SetAside(run.run_id, str(directory), "another run with the same run_id was given before it"))
-            continue
-        runs[run.run_id] = run
-        for file in [file for kind in Kind for file in parts(directory, kind)]:
+def find_input(paths: Iterable[AnyPath | str], *, thorough: bool = False) -> Input:
+    """Return every run below the paths; `thorough` reads every page. Raises TraceError where there is none.
+
+    This process looks at files of its own disk; at those behind a URI Spark looks, where it runs.
+    """
+    found = Input({}, {}, [], frozenset(), 0)
+    for path in map(located, paths):
+        found = _add_remote(found, path, thorough) if isinstance(path, UriPath) else _add_local(found, path, thorough)
+    if not found.runs:
+        raise TraceError(found.set_aside[0].reason if found.set_aside else "give the directory of a trace")
+    return found
+
+
+def _add_local(found: Input, path: Path, thorough: bool) -> Input:
+    size, other_types = 0, list[Path]()
+    for directory in _runs_below(path):
+        run_id = _add_run(found, directory, lambda directory=directory: read_run(directory))  # type: ignore[misc]
+        for file in [file for kind in Kind for file in parts(directory, kind)] if run_id is not None else ():
             file_bytes = file.stat().st_size
             facts = _inspect(file, thorough or file_bytes < FILE_BYTES_READ)
             if isinstance(facts, str):
-                aside.append(SetAside(run.run_id, str(file), facts))
+                found.set_aside.append(SetAside(run_id, str(file), facts))
             else:
-                files.setdefault(directory.parent, []).append(file)
+                found.files.setdefault(directory.parent, []).append(file)
                 size += max(file_bytes, ROW_BYTES * facts.rows)
                 other_types += [file] if facts.has_other_types else []
-    if not runs:
-        first = aside[0] if aside else None
-        raise TraceError(first.reason if first else "give the directory of a trace")
-    return Input(runs, files, aside, frozenset(other_types), size)
+    return found._replace(bytes=found.bytes + size, other_types=found.other_types | frozenset(other_types))
+
+
+def _add_remote(found: Input, path: UriPath, thorough: bool) -> Input:
+    listing = RemoteRuns(path)
+    if not listing.runs:
+        raise TraceError(f"{path} holds no run_id=… directory; give the directory of a trace, or one that holds some")
+    run_ids = {
+        directory: _add_run(found, directory, lambda directory=directory: listing.described(directory))  # type: ignore[misc]
+        for directory in listing.runs
+    }
+    usable = {directory: run_id for directory, run_id in run_ids.items() if run_id is not None}
+    facts = listing.inspected(list(usable), partial(_file_facts, thorough=thorough))
+    other_types = [each.file for each in facts.troubled if each.reason is None]
+    for directory, run_id in usable.items():
+        for each in [directory / f"kind={kind.value}" for kind in Kind if kind.value in listing.runs[directory]]:
+            bad: dict[AnyPath, str | None] = {one.file: one.reason for one in facts.troubled if one.file.parent == each}
+            found.set_aside.extend(
+                SetAside(run_id, str(file), reason) for file, reason in sorted(bad.items()) if reason is not None
+            )
+            whole: list[AnyPath] = [each]
+            if bad:
+                whole = [file for file in files_below(each) if bad.get(file, "") is None or file not in bad]
+            found.files.setdefault(directory.parent, []).extend(whole)
+    return found._replace(bytes=found.bytes + facts.bytes, other_types=found.other_types | frozenset(other_types))
+
+
+def _add_run(found: Input, directory: AnyPath, read: Callable[[], Run]) -> str | None:
+    """Add the run of a directory; return its id, or None where it is set aside."""
+    try:
+        run = read()
+        promises_of(run)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the other runs are judged
+        found.set_aside.append(SetAside(None, str(directory), str(error)))
+        return None
+    if run.run_id in found.runs:
+        twice = "another run with the same run_id was given before it"
+        found.set_aside.append(SetAside(run.run_id, str(directory), twice))
+        return None
+    found.runs[run.run_id] = run
+    return run.run_id
 
 
 def _runs_below(path: Path) -> list[Path]:
@@ -145,7 +181,13 @@ class _FileFacts(NamedTuple):
     has_other_types: bool
 
 
-def _inspect(file: Path, thorough: bool) -> _FileFacts | str:
+def _file_facts(content: bytes, *, thorough: bool) -> tuple[int, bool, str | None]:
+    """Return the rows of a file's content, whether its columns have other types, and why it cannot be used if so."""
+    facts = _inspect(pa.BufferReader(content), thorough or len(content) < FILE_BYTES_READ)
+    return (0, False, facts) if isinstance(facts, str) else (facts.rows, facts.has_other_types, None)
+
+
+def _inspect(file: Any, thorough: bool) -> _FileFacts | str:
     """Return the facts of a file, or why it cannot be used."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
@@ -241,22 +283,24 @@ def raw_events(spark: SparkSession, found: Input, scratch: Path | None = None) -
 
     Many small files are first put into one: opening a thousand of them costs Spark a minute.
     """
-    if scratch is not None and found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ:
+    is_here = scratch is not None and all(isinstance(base, Path) for base in found.files)
+    if is_here and found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ:
+        assert scratch is not None
         pq.write_table(_in_one(found), scratch / "events.parquet", compression="lz4")
         return spark.read.parquet(str(scratch / "events.parquet"))
     where = (F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
     tables = []
-    for base, files in sorted(found.files.items()):
+    for base, files in sorted(found.files.items(), key=lambda each: str(each[0])):
         plain = [str(file) for file in files if file not in found.other_types]
         reader = spark.read.schema(f"{TRACE_DDL}, {RUN_ID} string, {KIND} string").option("basePath", str(base))
         tables += [reader.parquet(*plain).select("*", *where)] if plain else []
-        tables += [_fitted(spark, base, file, where) for file in files if file in found.other_types]
+        tables += [_fitted(spark, file, where) for file in files if file in found.other_types]
     if not tables:
         return spark.createDataFrame([], f"{TRACE_DDL}, {RUN_ID} string, {KIND} string, {FILE} string, {ROW} bigint")
     return union(tables)
 
 
-def _fitted(spark: SparkSession, base: Path, file: Path, where: tuple[Column, ...]) -> DataFrame:
+def _fitted(spark: SparkSession, file: AnyPath, where: tuple[Column, ...]) -> DataFrame:
     """Return the rows of a file whose columns have widths of their own, in those of a trace."""
     run_id, kind = (name.split("=", 1)[1] for name in file.parts[-3:-1])
     rows = spark.read.parquet(str(file))

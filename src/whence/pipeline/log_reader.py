@@ -51,7 +51,9 @@ from whence.pipeline.logs import (
     log_files,
 )
 from whence.pipeline.rejected import lines_of
+from whence.pipeline.remote_shapes import RemoteShapes, remote_names
 from whence.pipeline.session import first_line
+from whence.pipeline.storage import AnyPath, UriPath, located
 
 _FILES_LOOKED_AT, _LINES_LOOKED_AT = 200, 1000
 """Files of NDJSON, and lines of each, in which a column must show that is asked for."""
@@ -69,15 +71,15 @@ _LINES_OF_JSON: Final = "ndjson"
 class FilesByShape(NamedTuple):
     """Files by shape, and those that cannot be read, with the reason."""
 
-    by_shape: dict[Shape, list[Path]]
-    unreadable: dict[Path, str]
+    by_shape: dict[Shape, list[AnyPath]]
+    unreadable: dict[AnyPath, str]
 
 
 # --- files ---
 
 
 def files_by_shape(files: Iterable[Path]) -> FilesByShape:
-    """Look at the footers of files, and whether what is compressed is whole."""
+    """Look at the footers of files of this machine's disk, and whether what is compressed is whole."""
     found = FilesByShape({}, {})
     for file in files:
         try:
@@ -128,18 +130,37 @@ class LogReader:
         self._schemas: dict[Shape, StructType] = {}
         self._fields: dict[str, Any] = dict.fromkeys(COLUMNS)
         """Of lines of JSON: names, each with None for text or with the names within it."""
-        self.unreadable: dict[Path, str] = {}
+        self._remote = RemoteShapes(spark, _LINES_OF_JSON)
+        self.unreadable: dict[AnyPath, str] = {}
         """Files that cannot be read, with the reason; each is one row."""
         for expression in self._mapping.values():
             for path in _DOTTED.findall(_LITERAL.sub("", expression)):
                 _add_field(self._fields, path.split("."))
 
-    def rows(self, files: Sequence[Path]) -> DataFrame:
+    def _by_shape(self, files: Iterable[AnyPath]) -> FilesByShape:
+        known = list(files)
+        found = files_by_shape(file for file in known if isinstance(file, Path))
+        for file in self._remote.look([file for file in known if isinstance(file, UriPath)]):
+            shape, reason = self._remote.shape_of(file)
+            if shape is None:
+                found.unreadable[file] = reason
+            else:
+                found.by_shape.setdefault(shape, []).append(file)
+        self._schemas |= self._remote.schemas
+        return found
+
+    def forget(self, files: Iterable[AnyPath]) -> None:
+        """Forget what was learned about files that are not read again."""
+        for file in files:
+            self.unreadable.pop(file, None)
+            self._remote.forget(file)
+
+    def rows(self, files: Sequence[AnyPath]) -> DataFrame:
         """Return all rows of files in the columns of LOG, whether one only tells the time, and those of REJECTED.
 
         A row has a place in the order if its reason is null.
         """
-        found = files_by_shape(files)
+        found = self._by_shape(files)
         unreadable = dict(found.unreadable)
         tables = []
         with lenient_casts(self._spark):
@@ -151,20 +172,24 @@ class LogReader:
         self.unreadable |= unreadable
         return union([*tables, *([self._unreadable_rows(unreadable)] if unreadable else [])])
 
-    def count(self, files: Sequence[Path]) -> int:
+    def count(self, files: Sequence[AnyPath]) -> int:
         """Count the rows that are in files, without looking at what is in them."""
         readable = [file for file in files if file not in self.unreadable]
         lines = [str(file) for file in readable if not is_parquet(file)]
         text = self._spark.read.text(lines).filter(_IS_TEXT).count() if lines else 0
-        tables: int = sum(pq.read_metadata(file).num_rows for file in readable if is_parquet(file))
+        tables: int = sum(
+            pq.read_metadata(file).num_rows for file in readable if is_parquet(file) and isinstance(file, Path)
+        )
+        remote = [str(file) for file in readable if is_parquet(file) and isinstance(file, UriPath)]
+        tables += self._spark.read.schema(f"{GRP} string").parquet(*remote).count() if remote else 0
         return tables + text + len(files) - len(readable)
 
-    def check(self, files: Sequence[Path], where: str) -> None:
+    def check(self, files: Sequence[AnyPath], where: str) -> None:
         """Look whether files can be a log: some can be read, the mapping fits, nothing needed lacks everywhere.
 
         Raises UsageError that says what to do.
         """
-        found = files_by_shape(files)
+        found = self._by_shape(files)
         if not found.by_shape:
             file, reason = next(iter(found.unreadable.items()))
             raise UsageError(f"LOGS: {where}: {file.name}: {reason}")
@@ -174,7 +199,8 @@ class LogReader:
             for shape, group in found.by_shape.items():
                 try:
                     raw, chosen, asked = self._raw(shape, group)
-                    names = _names_in(group) if shape == _LINES_OF_JSON else {*raw.columns} - asked
+                    is_json = shape == _LINES_OF_JSON
+                    names = _names_in(self._spark, group, asked) if is_json else {*raw.columns} - asked
                     have |= names | set(chosen) - set(COLUMNS) | set(self._mapping) | _trace_columns(names)
                     unfit += [self._missing_column(name, where) for name in sorted(asked - names)[:1]]
                 except UsageError as error:
@@ -191,14 +217,14 @@ class LogReader:
                 return f'--mapping: {name} = "{expression}" does not fit {where}: no log has a column {column}'
         return f"--mapping: no log of {where} has a column {column}"
 
-    def _unreadable_rows(self, unreadable: Mapping[Path, str]) -> DataFrame:
+    def _unreadable_rows(self, unreadable: Mapping[AnyPath, str]) -> DataFrame:
         """Return a row for each file that cannot be read."""
         rows = [(str(file), reason) for file, reason in unreadable.items()]
         table = self._spark.createDataFrame(rows, f"{FILE} string, {REASON} string")
         empty = {name: "false" if name == HEARTBEAT else f"cast(null as {kind})" for name, kind in _KINDS.items()}
         return table.selectExpr(*(f"{(empty | {FILE: FILE, REASON: REASON})[name]} as {name}" for name in _KINDS))
 
-    def _shaped(self, shape: Shape, files: Sequence[Path]) -> DataFrame:
+    def _shaped(self, shape: Shape, files: Sequence[AnyPath]) -> DataFrame:
         raw, chosen, _ = self._raw(shape, files)
         about = [f"{_quoted(name)} as {short}" for name, short in
                  ((_RAW_FILE, FILE), (_RAW_AT, ROW), (_RAW_ROW, RAW), (_RAW_BAD, "bad"))]  # fmt: skip
@@ -210,7 +236,7 @@ class LogReader:
         parsed, keyed = row_sql(tuple(sorted(kinds.items())))
         return given.selectExpr(*parsed).selectExpr(*keyed)
 
-    def _raw(self, shape: Shape, files: Sequence[Path]) -> tuple[DataFrame, dict[str, str], set[str]]:
+    def _raw(self, shape: Shape, files: Sequence[AnyPath]) -> tuple[DataFrame, dict[str, str], set[str]]:
         """Return the rows of files of one shape, SQL for the documented columns, and columns that the mapping needs.
 
         Columns that a mapping asks for and files lack are null. Raises UsageError.
@@ -244,9 +270,9 @@ class LogReader:
         )  # fmt: skip
 
 
-def read_logs(spark: SparkSession, path: Path, mapping: Mapping[str, str] | None = None) -> DataFrame:
-    """Return all rows of the logs below a path, with reasons for those that have no place. Raises UsageError."""
-    reader, files = LogReader(spark, mapping or {}), log_files(path)
+def read_logs(spark: SparkSession, path: AnyPath | str, mapping: Mapping[str, str] | None = None) -> DataFrame:
+    """Return all rows of the logs below a path or URI, with reasons for those that have no place. Raises UsageError."""
+    reader, files = LogReader(spark, mapping or {}), log_files(located(path, lambda: spark))
     reader.check(files, str(path))
     return reader.rows(files)
 
@@ -319,10 +345,10 @@ def _missing_path(raw: DataFrame, name: str, expression: str, where: str) -> lis
     return None
 
 
-def _names_in(files: Sequence[Path]) -> set[str]:
+def _names_in(spark: SparkSession, files: Sequence[AnyPath], asked: set[str]) -> set[str]:
     """Return the names in the first lines of some files; without a line that can be read, all that could be."""
-    names: set[str] = set()
-    for file in files[:_FILES_LOOKED_AT]:
+    names = remote_names(spark, [file for file in files if isinstance(file, UriPath)], {*asked, *NEEDED})
+    for file in [file for file in files[:_FILES_LOOKED_AT] if isinstance(file, Path)]:
         for line, _ in zip(lines_of(file), range(_LINES_LOOKED_AT), strict=False):
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 names |= set(msgspec.json.decode(line, type=dict[str, Any]))

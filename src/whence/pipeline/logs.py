@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from whence.errors import UsageError
+from whence.pipeline.storage import AnyPath, files_below
 from whence.trace.layout import MEMBERSHIP, RUN_FILE
 
 GRP, PID, PUBLISHER, INC, SEQ, R, L, K = "grp", "pid", "publisher", "inc", "seq", "r", "l", "k"
@@ -67,29 +68,28 @@ def read_mapping(path: Path | None) -> dict[str, str]:
     return dict(mapping)
 
 
-def is_log(file: Path) -> bool:
+def is_log(file: AnyPath) -> bool:
     """Return whether a file is a log, by its name."""
     plain = file.name.removesuffix(".gz").removesuffix(".zst")
     named = file.name.endswith(".parquet") or plain.endswith(_ENDS)
     return named and file.name[0] not in "._" and file.name != RUN_FILE and file.parent.name != MEMBERSHIP
 
 
-def is_parquet(file: Path) -> bool:
+def is_parquet(file: AnyPath) -> bool:
     """Return whether a log is Parquet; else it is NDJSON."""
     return file.name.endswith(".parquet")
 
 
-def has_events(file: Path) -> bool:
+def has_events(file: AnyPath) -> bool:
     """Return whether a log has events; of a trace, only publications count."""
     return "kind=" not in str(file) or "kind=publish" in str(file)
 
 
-def log_files(path: Path) -> list[Path]:
+def log_files(path: AnyPath) -> list[AnyPath]:
     """Return the log files below a path; of a trace, those of publications. Raises UsageError where there are none."""
     if not path.exists():
         raise UsageError(f"LOGS: {path} does not exist; give a file or directory of publishers' logs")
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    logs = [file for file in files if is_log(file) and has_events(file)]
+    logs = [file for file in files_below(path) if is_log(file) and has_events(file)]
     if not logs:
         raise UsageError(
             f"LOGS: {path} holds no .parquet, .ndjson, .jsonl or .json file with events; give publishers' logs"
@@ -98,21 +98,20 @@ def log_files(path: Path) -> list[Path]:
     return logs
 
 
-def unread_files(path: Path) -> list[Path]:
+def unread_files(path: AnyPath) -> list[AnyPath]:
     """Return the files below a path that are not read because of how they are called.
 
     Names that begin with . or _ are those of unfinished files, and meant to be passed over.
     """
     if path.is_file():
         return []
-    below = [file for file in sorted(path.rglob("*")) if file.is_file()]
     return [
-        file for file in below
+        file for file in files_below(path)
         if not is_log(file) and file.name[0] not in "._" and file.name != RUN_FILE and file.parent.name != MEMBERSHIP
     ]  # fmt: skip
 
 
-def check_one_run(files: Iterable[Path]) -> None:
+def check_one_run(files: Iterable[AnyPath]) -> None:
     """Check that files are of one run at most: runs number their events alike. Raises UsageError."""
     runs = sorted({part for file in files for part in file.parts if part.startswith(_RUN)})
     if len(runs) > 1:

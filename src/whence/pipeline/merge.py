@@ -8,8 +8,6 @@ of any size is spread over parts; small groups share one. What readers may rely 
 file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
 
-import shutil
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -17,9 +15,9 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, REASON, SEQ, SEQ_BITS
-from whence.pipeline.session import first_line
+from whence.pipeline.session import first_line, is_connected
 from whence.pipeline.sort_key import KeyPacking, key_packing
-from whence.places import local
+from whence.pipeline.storage import AnyPath, UriPath, entries, listed, put_new, remove
 
 POS: Final = "pos"
 DONE: Final = "_SUCCESS"
@@ -186,7 +184,7 @@ def merged_in_one(log: DataFrame, parts: int, *, unique_across_groups: bool = Fa
 
 def write_merged(
     log: DataFrame,
-    out: Path,
+    out: AnyPath,
     parts: int,
     *,
     by_group: bool,
@@ -207,12 +205,36 @@ def write_merged(
         writer = merged(log, layout).write.mode("append").option("compression", "zstd").option(_MARKS, "false")
         (writer.partitionBy(GRP) if by_group else writer).parquet(str(out))
     except Exception as error:
-        shutil.rmtree(out, ignore_errors=True)
-        raise UsageError(f"--out: {out} could not be written and was removed: {first_line(error)}") from error
+        raise UsageError(f"--out: {out} could not be written and {discarded(out)}: {first_line(error)}") from error
     return layout.rows
 
 
-def check_empty(out: Path) -> None:
+def check_empty(out: AnyPath) -> None:
     """Check that a directory is empty or absent. Raises UsageError."""
-    if local(out, "--out").exists() and (not out.is_dir() or any(out.iterdir())):
+    if isinstance(out, UriPath) and is_connected(out.spark):
+        is_free = listed([out]).isEmpty()
+    else:
+        is_free = not out.exists() or (out.is_dir() and not entries(out))
+    if not is_free:
         raise UsageError(f"--out: {out} is not empty; give a new directory")
+
+
+def mark_done(out: AnyPath, *, by_group: bool) -> None:
+    """Mark a directory as complete."""
+    if not isinstance(out, UriPath):
+        (out / DONE).touch()
+    elif not is_connected(out.spark):
+        put_new(out / DONE, b"")
+    elif by_group:  # a job that writes no row leaves the mark of one that has ended
+        nothing = out.spark.createDataFrame([], f"{GRP} string, {POS} bigint")
+        nothing.write.mode("append").partitionBy(GRP).parquet(str(out))
+    else:
+        out.spark.read.parquet(str(out)).limit(0).write.mode("append").parquet(str(out))
+
+
+def discarded(out: AnyPath) -> str:
+    """Remove what was written to a directory that does not count; return what became of it."""
+    if isinstance(out, UriPath) and is_connected(out.spark):
+        return f"is incomplete: it has no {DONE}, and Spark Connect removes nothing; remove it"
+    remove(out)
+    return "was removed"

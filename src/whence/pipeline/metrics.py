@@ -8,7 +8,6 @@
 Times are true time where the trace has it, else the processes' own clocks, which may differ by their skew.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,7 +23,8 @@ from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, renew
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
-from whence.pipeline.session import configure_for_size, first_line, is_local
+from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local
+from whence.pipeline.storage import AnyPath, UriPath, move, remove
 from whence.trace.schema import (
     DESTS,
     EPOCH,
@@ -229,7 +229,7 @@ TABLES: Final = {
 }
 
 
-def check_free(out: Path, *, overwrite: bool) -> Path:
+def check_free(out: AnyPath, *, overwrite: bool) -> AnyPath:
     """Return the directory. Raises UsageError where tables of an earlier measurement would be lost."""
     there = [name for name in TABLES if (out / name).exists()]
     if there and not overwrite:
@@ -237,22 +237,27 @@ def check_free(out: Path, *, overwrite: bool) -> Path:
     return out
 
 
-def write_metrics(tables: Measures, out: Path, *, overwrite: bool = False) -> list[Path]:
+def write_metrics(tables: Measures, out: AnyPath, *, overwrite: bool = False) -> list[AnyPath]:
     """Write every table as Parquet below a directory; return where. Raises UsageError; nothing half-written stays.
 
-    Tables of an earlier measurement are replaced only if that is asked for, and each only by a whole one.
+    Tables of an earlier measurement are replaced only if that is asked for, and each only by a whole one. Through Spark
+    Connect to a URI, where nothing can be moved, each is written where it belongs, and is whole once it has _SUCCESS.
     """
     check_free(out, overwrite=overwrite)
     written = []
     for name, make in TABLES.items():
-        where, made = out / name, out / f".{name}.unfinished"
+        where = out / name
+        in_place = isinstance(out, UriPath) and is_connected(out.spark)
+        made = where if in_place else out / f".{name}.unfinished"
         try:
-            shutil.rmtree(made, ignore_errors=True)
-            make(tables).coalesce(1).write.parquet(str(made))
-            shutil.rmtree(where, ignore_errors=True)
-            made.rename(where)
+            make(tables).coalesce(1).write.mode("overwrite").parquet(str(made))
+            if not in_place:
+                remove(where)
+                move(made, where)
         except Exception as error:
-            shutil.rmtree(made, ignore_errors=True)
+            if in_place:
+                raise UsageError(f"--out: {where} could not be written whole: {first_line(error)}") from error
+            remove(made)
             raise UsageError(f"--out: {where} could not be written and was removed: {first_line(error)}") from error
         written.append(where)
     return written

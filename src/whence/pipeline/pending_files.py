@@ -1,13 +1,15 @@
-"""Log files with pending rows, kept as hard links: their rows are read when they are due.
+"""Log files with pending rows: their rows are read when they are due.
 
-A link costs nothing and outlives the log, so that logs may be removed or compacted as soon as the step that read them
-is committed. Where the file system cannot link, the file is copied. Names begin with the step.
+On this machine's disk they are kept as hard links. A link costs nothing and outlives the log, so that logs may be
+removed or compacted as soon as the step that read them is committed. Where the file system cannot link, the file is
+copied. Names begin with the step. Other file systems have no links, and a copy would pass every byte through the
+driver: behind a URI, files are read where they lie, and must stay there until no manifest names them any more.
 """
 
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -38,6 +40,7 @@ from whence.pipeline.logs import (
     is_parquet,
 )  # fmt: skip
 from whence.pipeline.rejected import first_rejected, local_path, rejected_rows
+from whence.pipeline.storage import AnyPath, at, bytes_below, entries, remove
 
 _NUMBERS: Final = (PID, INC, SEQ, R, L, K, *KEY)
 """Columns that must be whole numbers, and in their range, for the statistics of a footer to suffice."""
@@ -63,20 +66,23 @@ class FileSpan(NamedTuple):
 class PendingFiles:
     """The pending files of one stream, all in one directory, by name."""
 
-    def __init__(self, spark: SparkSession, directory: Path, mapping: Mapping[str, str]) -> None:
-        self._directory = directory.absolute()
+    def __init__(self, spark: SparkSession, directory: AnyPath, mapping: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._directory = directory.absolute() if isinstance(directory, Path) else directory
         self._reader = LogReader(spark, mapping)
         self._is_plain = set(mapping) <= {PAYLOAD}
         self._sources: dict[str, str] = {}
 
     def link(self, step: str, found: Iterable[str]) -> list[str]:
         """Link the logs among the new files of a step; return their names here. Raises UsageError."""
-        paths = [Path(each.removeprefix("file:")) for each in sorted(found)]
+        paths = [at(self._spark, each) for each in sorted(found)]
         logs = [path for path in paths if is_log(path) and has_events(path)]
         check_one_run(logs)
         return [self._link(path, f"{step}-{number}{_suffixes(path)}") for number, path in enumerate(logs)]
 
-    def _link(self, source: Path, name: str) -> str:
+    def _link(self, source: AnyPath, name: str) -> str:
+        if not isinstance(source, Path) or not isinstance(self._directory, Path):
+            return str(source)
         self._directory.mkdir(parents=True, exist_ok=True)
         target = self._directory / name
         target.unlink(missing_ok=True)
@@ -89,15 +95,19 @@ class PendingFiles:
 
     def rows(self, files: Iterable[str]) -> DataFrame:
         """Return the rows of files."""
-        return self._reader.rows([self._directory / file for file in files])
+        return self._reader.rows([self._at(file) for file in files])
 
     def count(self, files: Iterable[str]) -> int:
         """Return how many rows are in files, without reading them."""
-        return self._reader.count([self._directory / file for file in files])
+        return self._reader.count([self._at(file) for file in files])
 
     def size(self, files: Iterable[str]) -> int:
         """Return the size of files in bytes."""
-        return sum((self._directory / file).stat().st_size for file in files)
+        return bytes_below(self._at(file) for file in files)
+
+    def _at(self, file: str) -> AnyPath:
+        """Return where a file is: in the directory, or where it lay."""
+        return at(self._spark, file) if "/" in file else self._directory / file
 
     def valid_rows(self, files: Iterable[str]) -> DataFrame:
         """Return the rows of files that have a place in the order."""
@@ -142,14 +152,17 @@ class PendingFiles:
                 F.count_if(~is_valid),
             )
         )  # fmt: skip
-        return [FileSpan(Path(local_path(row[0])).name, *row[1:]) for row in found.collect()]
+        names = {str(self._at(file)): file for file in files}
+        told = [(local_path(row[0]), row) for row in found.collect()]
+        return [FileSpan(names.get(path, PurePath(path).name), *row[1:]) for path, row in told]
 
     def _from_footer(self, file: str) -> list[FileSpan] | None:
-        if not is_parquet(Path(file)):
+        where = self._at(file)
+        if not isinstance(where, Path) or not is_parquet(where):
             return None
         try:
-            footer = pq.read_metadata(self._directory / file)
-            kinds = {field.name: field.type for field in pq.read_schema(self._directory / file)}
+            footer = pq.read_metadata(where)
+            kinds = {field.name: field.type for field in pq.read_schema(where)}
         except (OSError, pa.ArrowException):
             return None
         numbers = [name for name in _NUMBERS if name in kinds]
@@ -172,17 +185,22 @@ class PendingFiles:
 
     def remove(self, files: Iterable[str]) -> None:
         """Remove files whose rows are all released."""
-        for file in files:
-            (self._directory / file).unlink(missing_ok=True)
+        gone = {file: self._at(file) for file in files}
+        self._reader.forget(gone.values())
+        for file, where in gone.items():
+            if "/" not in file:
+                remove(where)
 
     def remove_others(self, files: Collection[str]) -> None:
         """Remove all files but these: what a step that failed has left."""
-        for path in self._directory.glob("*"):
-            if path.name not in files:
-                path.unlink()
+        if isinstance(self._directory, Path):
+            for name in entries(self._directory):
+                if name not in files:
+                    remove(self._directory / name)
 
 
-def _suffixes(path: Path) -> str:
+def _suffixes(path: AnyPath) -> str:
     """Return the suffixes of a name: the format, and the compression."""
-    plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
-    return plain.suffix + (path.suffix if plain is not path else "")
+    name = PurePath(path.name)
+    plain = name.with_suffix("") if name.suffix in (".gz", ".zst") else name
+    return plain.suffix + (name.suffix if plain is not name else "")

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.pipeline.logs import FILE, RAW, REASON, ROW
+from whence.places import is_uri
 
 _SHOWN: Final = 200
 
@@ -28,19 +29,19 @@ def first_rejected(rows: DataFrame, sources: dict[str, str] | None = None) -> st
     source = (sources or {}).get(file, file)
     if first[RAW] is None:
         return f"{source}: {first[REASON]}"
-    place = f"row {first[ROW] + 1:,}" if first[ROW] is not None else _line_of(Path(file), first[RAW])
+    place = f"row {first[ROW] + 1:,}" if first[ROW] is not None else _line_of(file, first[RAW])
     return f"{source}, {place}: {first[REASON]}: {' '.join(first[RAW].split())[:_SHOWN]}"
 
 
-def _line_of(file: Path, raw: str) -> str:
-    for number, line in enumerate(lines_of(file), 1):
+def _line_of(file: str, raw: str) -> str:
+    for number, line in enumerate(() if is_uri(file) else lines_of(Path(file)), 1):
         if line.decode("utf-8", "replace").strip("\ufeff\r\n") == raw:
             return f"line {number:,}"
     return "a line"
 
 
 def local_path(path: str) -> str:
-    """Return a path as it is on disk, from how Spark tells it."""
+    """Return a path as it is on disk, or a URI, from how Spark tells it."""
     return unquote(re.sub(r"^file:/+", "/", path))
 
 

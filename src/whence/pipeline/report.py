@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import Row, SparkSession
@@ -14,6 +13,7 @@ from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timel
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, RUN_ID
 from whence.pipeline.events import Input, find_input
 from whence.pipeline.metrics import latency_cdf, measures, run_metrics, ticket_timeline, window_metrics
+from whence.pipeline.storage import AnyPath, UriPath, put
 from whence.pipeline.stories import BrokenPromise, broken_promises, promises_left_out
 from whence.pipeline.verify import Verified, verify
 
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
     """The runs that were; the others were live."""
 
 
-def measure(spark: SparkSession, paths: Sequence[Path], found: Input | None = None) -> Measured:
+def measure(spark: SparkSession, paths: Sequence[AnyPath], found: Input | None = None) -> Measured:
     """Bring the numbers of all runs below the paths to the report. Raises TraceError."""
     found = find_input(paths) if found is None else found
     simulated = frozenset(run_id for run_id, run in found.runs.items() if "network" in run.parameters)
@@ -76,7 +76,7 @@ def measure(spark: SparkSession, paths: Sequence[Path], found: Input | None = No
         )
 
 
-def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: Input | None = None) -> Verified:
+def write_report(spark: SparkSession, paths: Sequence[AnyPath], out: AnyPath, found: Input | None = None) -> Verified:
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     found = find_input(paths) if found is None else found
     judged = verify(spark, paths, found=found, on_views=False)
@@ -84,8 +84,11 @@ def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: I
     return judged
 
 
-def write_page(out: Path, page: str) -> None:
-    """Write a page whole or not at all. Raises UsageError."""
+def write_page(out: AnyPath, page: str) -> None:
+    """Write a page whole or not at all. Raises UsageError and StorageError."""
+    if isinstance(out, UriPath):
+        put(out, page.encode())
+        return
     unfinished = out.with_name(f".{out.name}.unfinished")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

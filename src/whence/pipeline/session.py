@@ -71,7 +71,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         raise UsageError(f"--master must be {MASTERS}, not {master!r}")
     for name in _LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):  # else Spark takes whatever the PATH calls python3
+        os.environ.setdefault(name, sys.executable)
     wanted = _SETTINGS | dict(conf or {})
     if master.startswith("sc://"):
         return _connected(master, wanted)
@@ -180,12 +181,31 @@ def _cores(spark: SparkSession) -> int:
         return 2
 
 
+_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+
+def missing_module(error: BaseException) -> str | None:
+    """Return a sentence about the module of Python that an executor lacks, if that is what an error of Spark's says."""
+    found = _MISSING.search(str(error))
+    if found is None:
+        return None
+    return (
+        f"the executors' Python has no module {found[1]}; build what they need with whence pack --out FILE.tar.gz, "
+        "and give it to Spark as that command says"
+    )
+
+
 _CALLING: Final = re.compile(r"An error occurred while calling \S+$")
 _CAUSE: Final = re.compile(r"(?:Caused by)?: (?:[\w.$]+: )?(.+)")
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says that says something; of Java's, what caused it at the bottom."""
+    """Return the first line of what an error says that says something; of Java's, what caused it at the bottom.
+
+    Of an executor that lacks a module of Python, which one and what to do.
+    """
+    if missing := missing_module(error):
+        return missing
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and _CALLING.match(lines[0]):
         causes = [line for line in lines[1:] if line.startswith((":", "Caused by:"))]

@@ -4,8 +4,9 @@ A story is made in this process from one run's whole trace, so only small runs g
 violations say what happened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from whence.check.explain import story
@@ -14,6 +15,7 @@ from whence.check.judge import history_of
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import TraceError
 from whence.pipeline.events import Input
+from whence.pipeline.storage import UriPath, bytes_below, listed
 from whence.pipeline.verify import Verified
 from whence.trace.reader import read_trace
 
@@ -71,10 +73,30 @@ def _broken_promise(run_id: str, verdict: Verdict, history: History | None) -> B
 
 def _history(found: Input, run_id: str) -> History | None:
     """Read a run for its stories, if it is small enough and whole enough to be read."""
-    files = [file for below in found.files.values() for file in below if file.parts[-3] == f"run_id={run_id}"]
-    if not files or sum(file.stat().st_size for file in files) > RUN_BYTES_MAX:
+    places = [place for below in found.files.values() for place in below if f"run_id={run_id}" in place.parts]
+    if not places or bytes_below(places) > RUN_BYTES_MAX:
         return None
+    at = places[0].parts.index(f"run_id={run_id}")
     try:
-        return history_of(read_trace(Path(*files[0].parts[:-2])))
+        if isinstance(places[0], Path):
+            return history_of(read_trace(Path(*places[0].parts[: at + 1])))
+        with TemporaryDirectory(prefix="whence-") as scratch:
+            run = next(each for each in (places[0], *_above(places[0])) if each.name == f"run_id={run_id}")
+            return history_of(read_trace(_copied(run, Path(scratch))))
     except TraceError:
         return None
+
+
+def _above(place: UriPath) -> Iterator[UriPath]:
+    while len(place.parts) > 1:
+        place = place.parent
+        yield place
+
+
+def _copied(run: UriPath, scratch: Path) -> Path:
+    """Copy a small run to this machine's disk; return where it is."""
+    for row in listed([run]).select("path", "content").collect():
+        file = scratch / run.name / row["path"].split(f"/{run.name}/", 1)[1]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(row["content"])
+    return scratch / run.name

@@ -4,9 +4,9 @@ Every micro-batch b reads the manifest of the step before it, never a clock: W i
 released. New rows at or below the old W are late and go to a side table; rows between the old W and the new one are
 released, in the order of the key; the rest is pending. Rows that have no place in any order are set aside as rejected,
 further rows of an event that is released or late already as duplicates. Pending rows are not written again: the step
-keeps the files they are in, by a link of its own, and the manifest has the range of ticks of each file, so that a later
-step reads just those that are due, even if the logs are removed. Then the manifest is moved into place: that is the
-commit. A batch that is repeated after a crash, at whatever point, reads the same files and the same manifest and
+keeps the files they are in, by a link of its own where the file system has links, and the manifest has the range of
+ticks of each file, so that a later step reads just those that are due. Then the manifest is moved into place: that is
+the commit. A batch that is repeated after a crash, at whatever point, reads the same files and the same manifest and
 overwrites its rows with the same rows; a batch that has a manifest is not repeated. Readers trust only batches that
 have a manifest.
 
@@ -20,7 +20,6 @@ No row is lost. New rows and those pending before a step are released, late, dup
 each counted where it was written; a step that does not balance is not committed.
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,8 +33,8 @@ from whence.pipeline.logs import log_files
 from whence.pipeline.manifest import PENDING_DIRECTORY, Manifest, committed_steps, read_manifest
 from whence.pipeline.pending_files import PendingFiles
 from whence.pipeline.session import first_line, is_connected
+from whence.pipeline.storage import AnyPath, Ownership, UriPath, entries, remove
 from whence.pipeline.stream_step import PATH, Rules, StreamMerge
-from whence.places import local
 from whence.store.lock import locked
 
 _FILES_DDL: Final = f"{PATH} string, modificationTime timestamp, length bigint, content binary"
@@ -45,7 +44,7 @@ _ANY_AGE: Final = "36500d"
 
 
 def run_stream(
-    spark: SparkSession, logs: Path, out: Path, work: Path, rules: Rules, mapping: Mapping[str, str],
+    spark: SparkSession, logs: AnyPath, out: AnyPath, work: AnyPath, rules: Rules, mapping: Mapping[str, str],
     *, once: bool, flush: bool, strict: bool = False, files_per_batch: int = 8, every_seconds: int = 10,
     on_step: Callable[[Manifest], None] | None = None,
 ) -> None:  # fmt: skip
@@ -54,58 +53,65 @@ def run_stream(
         raise UsageError(
             "--master: a stream needs Spark's driver inside the command; give local[*] or spark://HOST:PORT"
         )
-    for path, option in ((out, "--out"), (work, "--work")):
-        local(path, option)
     files = log_files(logs)
     _check_apart(logs, out, work)
     LogReader(spark, mapping).check(files, str(logs))
     with ExitStack() as locks:
+        owned = []
         for path, what in ((work, "--work:"), (out, "--out:")):
-            locks.enter_context(locked(path / ".lock", what, "one stream at a time writes there"))
+            if isinstance(path, UriPath):
+                owned.append(Ownership(path))
+            else:
+                locks.enter_context(locked(path / ".lock", what, "one stream at a time writes there"))
+
+        def still_ours() -> None:
+            for each in owned:
+                each.check()
+
         _run(
-            spark, logs, out, work, rules, mapping, once=once, flush=flush, strict=strict,
+            spark, logs, out, work, rules, mapping, once=once, flush=flush, strict=strict, still_ours=still_ours,
             files_per_batch=files_per_batch, every_seconds=every_seconds, on_step=on_step,
         )  # fmt: skip
 
 
-def _check_apart(logs: Path, out: Path, work: Path) -> None:
+def _check_apart(logs: AnyPath, out: AnyPath, work: AnyPath) -> None:
     """Check that directories do not overlap. Raises UsageError."""
-    if out.resolve() == work.resolve():
+    source, target, pending = (path.resolve() if isinstance(path, Path) else path for path in (logs, out, work))
+    if target == pending:
         raise UsageError(f"--work: {work} is where --out is; what is pending needs a directory of its own")
-    for path, option in ((out, "--out"), (work, "--work")):
-        if path.resolve().is_relative_to(logs.resolve()):
+    for path, option in ((target, "--out"), (pending, "--work")):
+        if type(path) is type(source) and path.is_relative_to(source):  # type: ignore[arg-type]
             raise UsageError(f"{option}: {path} is within {logs}, and would be read as logs; choose another place")
 
 
-def _check_pair(out: Path, work: Path, checkpoint: Path) -> None:
+def _check_pair(out: AnyPath, work: AnyPath, checkpoint: AnyPath) -> None:
     """Check that two directories belong together; start over where nothing was committed. Raises UsageError."""
     if committed_steps(out):
         if not checkpoint.exists():
             raise UsageError(
                 f"--work: {work} does not belong to {out}: it lacks the checkpoint of what was merged there"
             )
-    elif any(path.name.isdecimal() for path in checkpoint.glob("commits/*")):
+    elif any(name.isdecimal() for name in entries(checkpoint / "commits")):
         raise UsageError(
             f"--work: {work} does not belong to {out}: what it has merged is not there; give both as before, or others"
         )
     else:
-        shutil.rmtree(
-            checkpoint, ignore_errors=True
-        )  # of a first step that failed: Spark takes it for another stream's
+        remove(checkpoint)  # of a first step that failed: Spark takes it for another stream's
 
 
 def _run(
-    spark: SparkSession, logs: Path, out: Path, work: Path, rules: Rules, mapping: Mapping[str, str],
+    spark: SparkSession, logs: AnyPath, out: AnyPath, work: AnyPath, rules: Rules, mapping: Mapping[str, str],
     *, once: bool, flush: bool, strict: bool, files_per_batch: int, every_seconds: int,
-    on_step: Callable[[Manifest], None] | None,
+    on_step: Callable[[Manifest], None] | None, still_ours: Callable[[], None],
 ) -> None:  # fmt: skip
     checkpoint = work / "checkpoint"
     _check_pair(out, work, checkpoint)
     source = spark.readStream.format("binaryFile").schema(_FILES_DDL).option("maxFileAge", _ANY_AGE)
     source = source.option("recursiveFileLookup", "true").option("maxFilesPerTrigger", files_per_batch)
     merging = StreamMerge(
-        spark, PendingFiles(spark, work / PENDING_DIRECTORY, mapping), out, work, rules, strict=strict
-    )
+        spark, PendingFiles(spark, work / PENDING_DIRECTORY, mapping), out, rules, strict=strict,
+        still_ours=still_ours,
+    )  # fmt: skip
     why: list[WhenceError] = []
 
     def step(batch: DataFrame, number: int) -> None:

@@ -4,9 +4,7 @@ A step writes its rows, checks that none is lost, and commits with its manifest.
 """
 
 import json
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,8 +17,9 @@ from whence.pipeline.columns import union
 from whence.pipeline.committed_events import (
     Identity,
     already_committed,
-    identities,
+    row_total,
     rows_by_group,
+    summary,
     with_highest,
     without_events,
 )
@@ -44,6 +43,7 @@ from whence.pipeline.manifest import (
 )
 from whence.pipeline.merge import POS
 from whence.pipeline.pending_files import PendingFiles
+from whence.pipeline.storage import AnyPath, entries, remove
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
@@ -85,11 +85,13 @@ class StreamMerge:
     """The merge of one stream; Spark calls `step` with every micro-batch."""
 
     def __init__(
-        self, spark: SparkSession, files: PendingFiles, out: Path, work: Path, rules: Rules, *, strict: bool = False
-    ) -> None:
+        self, spark: SparkSession, files: PendingFiles, out: AnyPath, rules: Rules, *, strict: bool = False,
+        still_ours: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Go on where the last step ended. `still_ours` raises where another stream has begun to write there."""
         self._files = files
         self._out = out
-        self._work = work
+        self._still_ours = still_ours
         self._rules = rules
         self._strict = strict
         self._spark = spark
@@ -114,10 +116,11 @@ class StreamMerge:
             return Manifest(version=VERSION)
         last = read_manifest(self._out, steps[-1])
         if last.version < VERSION:
-            last.highest_seq = with_highest({}, identities(self._committed()))
+            last.highest_seq = with_highest({}, summary(self._committed()))
         return last
 
     def _commit(self, name: str, files: DataFrame | None, before: Manifest) -> None:
+        self._still_ours()
         after = Manifest(
             step=name, max_r=before.max_r, reached=dict(before.reached), released=dict(before.released),
             highest_seq=dict(before.highest_seq), version=VERSION,
@@ -140,6 +143,7 @@ class StreamMerge:
         after.rows[REJECTED] = row_count(self._directory(name, REJECTED))
         after.rows[PENDING] = self._pending(after)
         self._check(before, after, found)
+        self._still_ours()
         write_manifest(self._out, after)
         self._files.remove(file for file in (*known, *found.with_rejected) if file not in after.pending)
         self._files.forget_sources()
@@ -188,7 +192,7 @@ class StreamMerge:
             name, RELEASED, None if due is None else due.repartition(self._rules.partitions, GRP), after,
             lambda events: positioned(events, before.released),
         )  # fmt: skip
-        for grp, count in rows_by_group(identities([self._directory(name, RELEASED)])).items():
+        for grp, count in rows_by_group(summary(self._there([(name, RELEASED)]))).items():
             after.released[grp] = after.released.get(grp, 0) + count
         return duplicates
 
@@ -211,23 +215,28 @@ class StreamMerge:
         marked = with_is_first(rows)
         # Counted in the last stage: what an earlier one does again would count again.
         first = marked.observe(seen, F.count_if(~F.col(IS_FIRST)).alias(TWICE)).filter(IS_FIRST).drop(IS_FIRST)
-        made = self._write(fate, finished(first))
+        made = self._write(name, fate, finished(first))
         duplicate_count = seen.get[TWICE]
-        known = already_committed(made, after.highest_seq, self._committed(name))
+        known = already_committed(made, after.highest_seq, self._committed(name, released=fate == LATE))
         if known:
-            made = self._write(fate, finished(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known)))
-        self._move(name, fate, made)
-        table = identities([self._directory(name, fate)])
-        after.highest_seq = with_highest(after.highest_seq, table)
-        after.rows[fate] = table.num_rows
+            self._write(name, fate, finished(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known)))
+        summed = summary([made])
+        after.highest_seq = with_highest(after.highest_seq, summed)
+        after.rows[fate] = row_total(summed)
         after.rows[TWICE] += duplicate_count + len(known)
         return _duplicate_rows(marked, known) if duplicate_count or known else []
 
-    def _committed(self, name: str = _LAST) -> list[Path]:
-        """Return the directories of events that the steps up to one have released or set aside as late."""
+    def _committed(self, name: str = _LAST, *, released: bool = False) -> list[AnyPath]:
+        """Return the directories of events that the steps before one have released or set aside as late, and with
+        `released` what that step itself has released."""
         steps = [step for step in committed_steps(self._out) if step < name]
-        directories = [self._directory(step, fate) for step in (*steps, name) for fate in (RELEASED, LATE)]
-        return [each for each in directories if each.exists()]
+        before = [(step, fate) for step in steps for fate in (RELEASED, LATE)]
+        return self._there([*before, *([(name, RELEASED)] if released else [])])
+
+    def _there(self, wanted: list[tuple[str, str]]) -> list[AnyPath]:
+        """Return those directories of rows, of steps and fates, that there are."""
+        names = {fate: set(entries(self._out / fate)) for fate in {fate for _, fate in wanted}}
+        return [self._directory(step, fate) for step, fate in wanted if f"step={step}" in names[fate]]
 
     def _pending(self, after: Manifest) -> int:
         """Return how many events are pending in the files that are kept."""
@@ -249,25 +258,20 @@ class StreamMerge:
 
     # --- directories ---
 
-    def _directory(self, name: str, fate: str) -> Path:
+    def _directory(self, name: str, fate: str) -> AnyPath:
         return self._out / fate / f"step={name}"
 
-    def _write(self, fate: str, rows: DataFrame) -> Path:
-        made = self._work / fate
-        shutil.rmtree(made, ignore_errors=True)
-        rows.write.parquet(str(made))
-        return made
-
-    def _move(self, name: str, fate: str, made: Path | None) -> None:
-        """Move rows to where readers look, over what an earlier attempt left there."""
-        target = self._directory(name, fate)
-        shutil.rmtree(target, ignore_errors=True)
-        if made is not None:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(made, target)
+    def _write(self, name: str, fate: str, rows: DataFrame) -> AnyPath:
+        """Write rows where readers look for them once the step has a manifest, over what an earlier attempt left."""
+        where = self._directory(name, fate)
+        rows.write.mode("overwrite").parquet(str(where))
+        return where
 
     def _replace(self, name: str, fate: str, rows: DataFrame | None) -> None:
-        self._move(name, fate, None if rows is None else self._write(fate, rows))
+        if rows is not None:
+            self._write(name, fate, rows)
+        else:
+            remove(self._directory(name, fate))
 
     def _events(self, files: list[str]) -> DataFrame:
         return self._files.valid_rows(files).filter(~F.col(HEARTBEAT)).select(*LOG)

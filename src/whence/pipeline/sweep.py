@@ -19,7 +19,7 @@ started again runs only what is missing.
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -30,8 +30,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.errors import UsageError
+from whence.errors import UsageError, WhenceError
 from whence.pipeline.session import first_line
+from whence.pipeline.storage import AnyPath, entries
 
 RESULTS: Final = (
     "config string, number int, seed bigint, level string, nodes int, events int, published bigint, delivered bigint, "
@@ -162,7 +163,7 @@ def summary_table(done: DataFrame) -> DataFrame:
 
 
 def run_sweep(
-    spark: SparkSession, plan: list[tuple[str, int, int]], out: Path, *, resume: bool,
+    spark: SparkSession, plan: list[tuple[str, int, int]], out: AnyPath, *, resume: bool,
     on_progress: Callable[[int, int], None] | None = None, work: Work = SIMULATIONS,
     runs_per_job: int = RUNS_PER_JOB,
 ) -> DataFrame:  # fmt: skip
@@ -196,14 +197,16 @@ def run_sweep(
 
 
 @contextmanager
-def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterator[None]:
+def _watching(where: AnyPath, tasks: int, tell: Callable[[float], None]) -> Iterator[None]:
     """Report the share of a job's tasks that have written their rows, while it runs and when it is over."""
     over = Event()
 
     def look() -> None:
         most = 0  # what was written moves to its place at the end, and then nothing is seen there any more
         while not over.wait(_LOOK_SECONDS):
-            most = max(most, sum(1 for _ in where.glob("_temporary/*/task_*")))
+            with suppress(WhenceError, OSError):  # it only shows how far the job is
+                attempts = [where / "_temporary" / name for name in entries(where / "_temporary")]
+                most = max(most, sum(name.startswith("task_") for each in attempts for name in entries(each)))
             tell(min(1.0, most / tasks))
 
     watcher = Thread(target=look, name="progress", daemon=True)
@@ -217,11 +220,13 @@ def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterato
     tell(1.0)
 
 
-def _finished(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.glob("job-*") if (path / "_SUCCESS").exists())
+def _finished(directory: AnyPath) -> list[AnyPath]:
+    """Return the jobs whose results are whole."""
+    jobs = [directory / name for name in entries(directory) if name.startswith("job-")]
+    return [job for job in jobs if (job / "_SUCCESS").exists()]
 
 
-def _read(spark: SparkSession, jobs: list[Path], work: Work) -> DataFrame:
+def _read(spark: SparkSession, jobs: list[AnyPath], work: Work) -> DataFrame:
     if not jobs:
         return spark.createDataFrame([], work.columns)
     return spark.read.schema(work.columns).parquet(*map(str, jobs))

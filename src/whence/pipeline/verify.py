@@ -33,6 +33,7 @@ from whence.pipeline.living.verdicts import living_verdict_table
 from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations, counted_violations
 from whence.pipeline.promises import bounds
 from whence.pipeline.session import configure_for_size, first_line, is_local
+from whence.pipeline.storage import AnyPath, located
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
@@ -66,7 +67,7 @@ class Verified(NamedTuple):
 
 
 def verify(
-    spark: SparkSession, paths: Iterable[Path | str], promises: Iterable[str] | None = None, *,
+    spark: SparkSession, paths: Iterable[AnyPath | str], promises: Iterable[str] | None = None, *,
     certify: bool | None = None, found: Input | None = None, on_views: bool = True,
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
@@ -75,7 +76,7 @@ def verify(
     runs on views too, which takes minutes; else they are unknown here.
     `found` is what find_input returned for the paths, if it was called already.
     """
-    given, names = list(paths), check_promises(promises)
+    given, names = [located(path, lambda: spark) for path in paths], check_promises(promises)
     found = find_input(given) if found is None else found
     try:
         return _verified(spark, found, names, certify, on_views=on_views)

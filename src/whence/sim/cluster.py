@@ -32,7 +32,9 @@ def founders_of(scenario: Scenario) -> Sequence[int]:
 class Cluster:
     """All processes of one run."""
 
-    def __init__(self, scenario: Scenario, spec: LevelSpec, rows: dict[Kind, list[Row]]) -> None:
+    def __init__(
+        self, scenario: Scenario, spec: LevelSpec, rows: dict[Kind, list[Row]], *, payloads: bool = False
+    ) -> None:
         self.loop = Loop()
         self.effective: Counter[str] = Counter()
         self.processes: dict[int, SimProcess] = {}
@@ -48,6 +50,7 @@ class Cluster:
         self._world = World(
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
+        self._world.payloads = payloads
         self._world.wall_clock = spec.reads_wall_clock(self._settings[0])
         self._durable = remembers(spec, self._settings[0])
         """Members remember across crashes: they are restored and need not join."""

@@ -72,7 +72,7 @@ class SimProcess:
         self.disk = Disk()
         self._world = world
         self._loop = world.loop
-        self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
+        self._record = Recorder(pid, world.group, world.rows, world.loop, clock, payloads=world.payloads)
         self.application: Application | None = None
         """Only where members must know what it takes; elsewhere what is delivered is handed out at once, and lost with
         the process."""

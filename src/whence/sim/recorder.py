@@ -28,6 +28,7 @@ class Recorder:
         "_highest",
         "_incarnation",
         "_loop",
+        "_payloads",
         "_pid",
         "_pos",
         "_received",
@@ -35,13 +36,17 @@ class Recorder:
         "_sent",
     )  # fmt: skip
 
-    def __init__(self, pid: int, group: str, rows: dict[Kind, list[Row]], loop: Loop, clock: Clock) -> None:
+    def __init__(
+        self, pid: int, group: str, rows: dict[Kind, list[Row]], loop: Loop, clock: Clock, *, payloads: bool = False
+    ) -> None:
+        """`payloads`: write them too, not only their sizes and checksums."""
         self._pid = pid
         self._incarnation = 0
         self._group = group
         self._rows = rows
         self._sent, self._received, self._delivered = rows[Kind.SEND], rows[Kind.RECV], rows[Kind.DELIVER]
         self._loop = loop
+        self._payloads = payloads
         self._clock = clock
         self._ev = 0
         """Rows of this incarnation so far: with process and incarnation, this number identifies a row."""
@@ -63,7 +68,8 @@ class Recorder:
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
                 (self._pid, self._incarnation, self._ev, clk, true, self._group, bundle.pid, bundle.incarnation, seq,
-                 dests, physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
+                 dests, physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch,
+                 bytes(payload) if self._payloads else None)
             )  # fmt: skip
             self._ev += 1
             if k_lo is not None:
@@ -95,7 +101,8 @@ class Recorder:
             body = bundle.body
             rows.append(
                 (self._pid, self._incarnation, ev, clk, true, self._group, bundle.pid, bundle.incarnation, bundle.first,
-                 pos, step.hold_ns, None, None, None, None, len(body), crc32(body), None, None, None)
+                 pos, step.hold_ns, None, None, None, None, len(body), crc32(body), None, None,
+                 bytes(body) if self._payloads else None)
             )  # fmt: skip
             self._ev, self._pos = ev + 1, pos + 1
             return
@@ -105,7 +112,8 @@ class Recorder:
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
                 (pid, incarnation, ev, clk, true, group, origin, origin_incarnation, seq, pos, hold_ns,
-                 physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None)
+                 physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch,
+                 bytes(payload) if self._payloads else None)
             )  # fmt: skip
             ev += 1
             pos += 1

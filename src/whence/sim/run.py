@@ -42,10 +42,12 @@ def run(
     start_order: Iterable[int] | None = None,
     on_slice: Callable[[Trace, float], None] | None = None,
     keep_crash: bool = False,
+    payloads: bool = False,
 ) -> Outcome:
     """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done.
 
     `start_order` lists all nodes in the order in which their processes are made.
+    `payloads`: the trace has them, not only their sizes and checksums.
     Raises what a process raises; with `keep_crash`, the exception ends the run and is part of the outcome.
     """
     began = perf_counter()
@@ -53,7 +55,7 @@ def run(
     scenario = with_process_ids(scenario)
     spec = spec or spec_of(scenario.level)
     trace = Trace(describe(scenario, spec))
-    cluster = Cluster(scenario, spec, trace.rows)
+    cluster = Cluster(scenario, spec, trace.rows, payloads=payloads)
     scheduler = ScenarioScheduler(cluster, scenario)
     crash = None
     try:

@@ -25,6 +25,7 @@ class World:
         "loop",
         "network",
         "offsets",
+        "payloads",
         "rows",
         "sync_ns",
         "take_ns",
@@ -55,6 +56,8 @@ class World:
         """The type that counts what an application has taken, where members remember."""
         self.decode: Callable[[bytes], Packet] = decode
         """How frames are read; a level that is only simulated may have items of its own."""
+        self.payloads = False
+        """Payloads are part of the trace."""
         self.wall_clock = False
         """Members are given the wall clock instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None

@@ -39,11 +39,20 @@ def read_run(directory: Path) -> Run:
     """Read run.json of a run's directory. Raises TraceError."""
     file = directory / RUN_FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Run)
+        content = file.read_bytes()
     except FileNotFoundError:
-        raise TraceError(f"{file} is missing: the run did not finish, or this is no directory of a run") from None
+        content = None
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
+    return parse_run(content, file)
+
+
+def parse_run(content: bytes | None, file: object) -> Run:
+    """Return the run that run.json describes; None where there is no such file. Raises TraceError that names it."""
+    if content is None:
+        raise TraceError(f"{file} is missing: the run did not finish, or this is no directory of a run")
+    try:
+        return msgspec.json.decode(content, type=Run)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise TraceError(f"{file} is not the description of a run: {error}") from error
 

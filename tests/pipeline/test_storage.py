@@ -1,0 +1,277 @@
+"""Everything that a path can be may be a URI: the same answers from a file system that has no path on any disk."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.check.trace_builder import TraceBuilder
+from tests.check.worlds import causal_world
+from tests.pipeline.conftest import BRIEF, mount_option
+from tests.pipeline.logs import in_order, made_log, write_files
+from whence.cli.app import run
+from whence.errors import StorageError, TraceError, UsageError
+from whence.pipeline import manifest, stream_step
+from whence.pipeline.batch import MergeCounts, merge_logs
+from whence.pipeline.events import find_input
+from whence.pipeline.manifest import Manifest, committed_steps, read_manifest, read_released, write_manifest
+from whence.pipeline.pending_files import PendingFiles
+from whence.pipeline.storage import Ownership, UriPath, entries, files_below, located, put, put_new, remove
+from whence.pipeline.stories import broken_promises
+from whence.pipeline.stream import run_stream
+from whence.pipeline.stream_step import Mode, Rules, StreamMerge
+from whence.pipeline.verify import verify
+from whence.places import is_uri
+from whence.trace.writer import write_trace
+
+BRISK = Rules(epsilon=5, delta=20)
+
+
+def test_a_place_is_a_path_unless_it_names_another_file_system(spark: SparkSession) -> None:
+    for text, path in (("out/a", "out/a"), ("file:/tmp/a", "/tmp/a"), ("file:///tmp/a", "/tmp/a"), ("out:a", "out:a")):
+        assert located(text, lambda: pytest.fail("no session is needed")) == Path(path)
+        assert not is_uri(text)
+    place = located("hdfs://host:9000/logs/day=1/a.ndjson.gz", lambda: spark)
+    assert isinstance(place, UriPath)
+    assert str(place / "b") == "hdfs://host:9000/logs/day=1/a.ndjson.gz/b"
+    assert (place.name, place.suffix, place.parent.name, place.parts[1]) == ("a.ndjson.gz", ".gz", "day=1", "logs")
+    assert place.is_relative_to(located("hdfs://host:9000/logs", lambda: spark))
+    assert not place.is_relative_to(located("hdfs://host:9000/log", lambda: spark))
+
+
+def test_a_file_is_put_whole_and_never_over_another(mounted: UriPath) -> None:
+    put_new(mounted / "a" / "one.json", b"first")
+    with pytest.raises(StorageError, match=r"one\.json"):
+        put_new(mounted / "a" / "one.json", b"second")
+    assert (mounted / "a" / "one.json").read_bytes() == b"first"
+    put(mounted / "a" / "one.json", b"third")
+    assert (mounted / "a" / "one.json").read_bytes() == b"third"
+    assert [name for name in entries(mounted / "a") if name[0] != "."] == ["one.json"]
+    assert ((mounted / "a").is_dir(), (mounted / "a").is_file(), (mounted / "b").exists()) == (True, False, False)
+    remove(mounted / "a")
+    remove(mounted / "a")
+    assert entries(mounted / "a") == []
+    with pytest.raises(FileNotFoundError):
+        (mounted / "a" / "one.json").read_bytes()
+
+
+def test_who_began_last_writes_and_the_others_stop(mounted: UriPath) -> None:
+    first = Ownership(mounted / "out")
+    first.check()
+    second = Ownership(mounted / "out")
+    second.check()
+    with pytest.raises(StorageError, match="another writer began after this one"):
+        first.check()
+
+
+def test_a_step_is_committed_once_whoever_commits_it(mounted: UriPath) -> None:
+    write_manifest(mounted, Manifest(step="00000001", w=5))
+    with pytest.raises(StorageError):
+        write_manifest(mounted, Manifest(step="00000001", w=6))
+    assert committed_steps(mounted) == ["00000001"]
+    assert read_manifest(mounted, "00000001").w == 5
+
+
+def troubled_traces(where: Path) -> None:
+    """A run that holds, one that broke, and files that are torn, foreign, of other widths, or without a run."""
+    write_trace(where, causal_world(1, 4, 60))
+    broken = TraceBuilder(level="causal")
+    cause = broken.publish(0)
+    broken.deliver(1, cause)
+    broken.deliver(2, broken.publish(1))
+    broken.deliver(2, cause)
+    broken.trace.run.run_id = "broken"
+    write_trace(where, broken.trace)
+    third = causal_world(2, 3, 20)
+    third.run.run_id = "odd"
+    odd = write_trace(where, third)
+    deliver = next((odd / "kind=deliver").glob("*.parquet"))
+    wide = pq.read_table(deliver, partitioning=None)
+    pq.write_table(wide.set_column(0, "node", wide.column("node").cast(pa.int64())), deliver)
+    (odd / "kind=deliver" / "part-00007.parquet").write_bytes(deliver.read_bytes()[:-9])
+    pq.write_table(wide.drop_columns(["pos"]), odd / "kind=deliver" / "part-00008.parquet")
+    (where / "run_id=unfinished" / "kind=deliver").mkdir(parents=True)
+    shutil.copy(deliver, where / "run_id=unfinished" / "kind=deliver" / "part-00000.parquet")
+
+
+def test_runs_behind_a_uri_are_judged_like_those_on_disk(spark: SparkSession, tmp_path: Path, mounted: UriPath) -> None:
+    troubled_traces(tmp_path / "behind" / "traces")
+    on_disk = find_input([tmp_path / "behind" / "traces"])
+    there = find_input([mounted / "traces"])
+    assert there.runs == on_disk.runs
+    assert there.bytes == on_disk.bytes
+
+    def named(aside: Any) -> list[tuple[str, str, str]]:
+        return sorted(
+            (each.run_id or "", Path(each.path).name, each.reason.replace(str(mounted), str(tmp_path / "behind")))
+            for each in aside
+        )
+
+    assert named(there.set_aside) == named(on_disk.set_aside)
+    assert len(there.set_aside) == 3
+    judged, wanted = verify(spark, [mounted / "traces"]), verify(spark, [tmp_path / "behind" / "traces"])
+    assert [(each.run, each.verdicts) for each in judged.runs] == [(each.run, each.verdicts) for each in wanted.runs]
+    assert judged.broken
+    assert broken_promises(there, judged) == broken_promises(on_disk, wanted)
+
+
+def test_a_uri_without_runs_is_told_in_a_sentence(mounted: UriPath) -> None:
+    for place in (mounted / "nowhere", mounted):
+        with pytest.raises(TraceError, match=r"holds no run_id=… directory"):
+            find_input([place])
+
+
+def merged(spark: SparkSession, out: object) -> list[tuple[str, int, bytes]]:
+    rows = spark.read.parquet(str(out)).select("grp", "pos", "payload").collect()
+    return sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in rows)
+
+
+def test_logs_behind_a_uri_are_merged_like_those_on_disk(spark: SparkSession, tmp_path: Path, mounted: UriPath) -> None:
+    """Files that differ in columns and types, lines of JSON, torn files, rows without a place, events that are there
+    twice."""
+    rows = made_log(1)
+    write_files(tmp_path / "behind" / "logs", [*rows, *rows[:3]], 3, 50)
+    logs = tmp_path / "behind" / "logs"
+    more = [row | {"pid": 7, "seq": number} for number, row in enumerate(made_log(2, events=9))]
+    pq.write_table(pa.Table.from_pylist([row | {"seq": float(row["seq"])} for row in more]), logs / "floats.parquet")
+    lines = [row | {"pid": 8, "seq": number} for number, row in enumerate(made_log(3, events=5))]
+    texts = [msgspec.json.encode(row | {"payload": row["payload"].decode()}) for row in lines]
+    (logs / "lines 100%.ndjson").write_bytes(b"\n".join([*texts, b'{"seq": "none"}']))
+    (logs / "torn.parquet").write_bytes(b"no parquet")
+    (logs / "torn.ndjson.gz").write_bytes(b"\x1f\x8b\x08no gzip")
+    (logs / "other.txt").write_bytes(b"not read")
+    done = merge_logs(spark, mounted / "logs", mounted / "out", 2)
+    assert done == merge_logs(spark, logs, tmp_path / "on-disk", 2)
+    assert done == MergeCounts(read=420, rows=414, twice=3, rejected=3, heartbeats=0, elsewhere=0)
+    assert merged(spark, mounted / "out") == in_order([*rows, *more, *lines]) == merged(spark, tmp_path / "on-disk")
+    assert (mounted / "out" / "_SUCCESS").exists()
+    rejected = spark.read.parquet(str(mounted / "out" / "_rejected")).collect()
+    assert {Path(row["file"]).name for row in rejected} == {"torn.parquet", "torn.ndjson.gz", "lines 100%.ndjson"}
+    with pytest.raises(UsageError, match="is not empty; give a new directory"):
+        merge_logs(spark, mounted / "logs", mounted / "out", 2)
+    with pytest.raises(UsageError, match="does not exist"):
+        merge_logs(spark, mounted / "nowhere", mounted / "other", 2)
+    with pytest.raises(UsageError, match=r"LOGS: viewfs:.*(torn|lines)"):
+        merge_logs(spark, mounted / "logs", mounted / "strict", 2, strict=True)
+    assert not (mounted / "strict").exists()
+
+
+def streamed(spark: SparkSession, place: UriPath, rules: Rules = BRISK, **how: Any) -> None:
+    how = {"once": True, "flush": True, "files_per_batch": 1} | how
+    run_stream(spark, place / "logs", place / "out", place / "work", rules, {}, **how)
+
+
+def released(spark: SparkSession, out: UriPath) -> list[tuple[str, int, bytes]]:
+    return sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in read_released(spark, out).collect())
+
+
+@pytest.mark.parametrize("mode", ["evidence", pytest.param("frontier", marks=pytest.mark.long)])
+def test_a_stream_behind_a_uri_releases_the_order_of_the_batch(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, mode: Mode
+) -> None:
+    """Pending rows are read where they lie: nothing is linked, and nothing but the logs, out and work is touched."""
+    rows = made_log(4, events=150)
+    write_files(tmp_path / "behind" / "logs", [*rows, *rows[140:]], 4, 20 if mode == "evidence" else 0)
+    streamed(spark, mounted, Rules(epsilon=5, delta=20, mode=mode))
+    assert released(spark, mounted / "out") == in_order(rows)
+    steps = [read_manifest(mounted / "out", step) for step in committed_steps(mounted / "out")]
+    assert sum(step.rows["twice"] + step.rows["late"] for step in steps) == 10
+    assert any(file.startswith("viewfs://") for step in steps for file in step.pending)
+    assert (steps[-1].rows["pending"], steps[-1].pending) == (0, {})
+    assert len(files_below(mounted / "logs")) == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["behind"]
+
+
+@pytest.mark.long
+def test_a_step_behind_a_uri_that_broke_off_anywhere_is_done_again(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = made_log(4, events=150)
+    write_files(tmp_path / "behind" / "logs", [*rows, *rows[140:]], 3, 20)
+    places: tuple[tuple[str, Any], ...] = (
+        ("write_manifest", stream_step), ("put_new", manifest), ("_write", StreamMerge),
+        ("already_committed", stream_step), ("remove", PendingFiles),
+    )  # fmt: skip
+    for name, target in places:
+        calls = iter((True, *[False] * 1000))
+        real: Callable[..., Any] = getattr(target, name)
+
+        def breaks(*args: Any, calls: Any = calls, real: Any = real, **kwargs: Any) -> Any:
+            if next(calls):
+                raise OSError("the connection was reset")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(target, name, breaks)
+        with pytest.raises(UsageError, match="can be started again"):
+            streamed(spark, mounted)
+        monkeypatch.undo()
+    streamed(spark, mounted)
+    assert released(spark, mounted / "out") == in_order(rows)
+
+
+@pytest.mark.long
+def test_tables_pages_and_sweeps_go_to_uris(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_trace(tmp_path / "behind" / "traces", causal_world(1, 3, 20))
+    (tmp_path / "plan.toml").write_text("[grid]\nlevel = ['fifo']\nnodes = [3]\nevents = [2]\n")
+    traces = str(mounted / "traces")
+    assert run(["metrics", traces, "--out", str(mounted / "tables")]) == 0, capsys.readouterr().err
+    assert spark.read.parquet(str(mounted / "tables" / "run_metrics")).count() == 1
+    assert run(["metrics", traces, "--out", str(mounted / "tables")]) == 2
+    assert "holds run_metrics" in capsys.readouterr().err
+    assert run(["metrics", traces, "--out", str(mounted / "tables"), "--overwrite"]) == 0
+    assert run(["report", traces, "--out", str(mounted / "pages" / "one.html")]) == 0
+    assert b"Whence report" in (mounted / "pages" / "one.html").read_bytes()
+    for extra in ([], ["--resume"]):
+        assert run(["sweep", str(tmp_path / "plan.toml"), "--out", str(mounted / "sweep"), *extra]) == 0
+    assert run(["sweep", str(tmp_path / "plan.toml"), "--out", str(mounted / "sweep")]) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_behind_a_uri_killed_at_any_moment_releases_every_row_once(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, seed: int
+) -> None:
+    """Real processes, kill -9, on a file system without local paths, five times in each of three streams: every row is
+    released once, and none is lost."""
+    rows = made_log(seed, events=200)
+    write_files(tmp_path / "behind" / "logs", rows, 15, 10)
+    name, behind = mount_option("killed", tmp_path / "behind")
+    settings = BRIEF | {f"spark.hadoop.{name}": behind}
+    command = [
+        sys.executable, "-c", "from whence.cli import main; main()", "stream", "viewfs://killed/data/logs",
+        "--out", "viewfs://killed/data/out", "--work", "viewfs://killed/data/work", "--once", "--flush",
+        "--files-per-batch", "1", "--delta", "20", "--master", "local[1]", "--json",
+        *(f"--conf={name}={value}" for name, value in settings.items()),
+    ]  # fmt: skip
+    rng, manifests = Random(seed), tmp_path / "behind" / "out" / "manifests"
+    for _ in range(5):
+        before = len(list(manifests.glob("[0-9]*.json")))
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        while process.poll() is None and len(list(manifests.glob("[0-9]*.json"))) <= before:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(rng.random() * 1.5)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["in"], told["released"], told["late"], told["pending"]) == (len(rows), len(rows), 0, 0)
+    assert released(spark, mounted / "out") == in_order(rows)

@@ -428,7 +428,7 @@ def test_whatever_bytes_a_segment_has_are_rows_or_one_error(tmp_path: Path, nois
         rows = list(read_segment(path)[1])
     except TraceError:
         return
-    assert rows == rows_between(path, 0, end) == rows_between(path, 0, path.stat().st_size)
+    assert rows == list(rows_between(path, 0, end)) == list(rows_between(path, 0, path.stat().st_size))
 
 
 def shortened(tmp_path: Path, *last: tuple[Kind, tuple[object, ...]]) -> Trace:

@@ -1,17 +1,24 @@
 """whence gather: collect the trace segments of live nodes into one trace."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from whence import __version__
 from whence.cli.output import directory, print_json, print_message
+from whence.cli.spark import placed, starting
+from whence.cli.verify import Conf
 from whence.errors import TraceError, UsageError
+from whence.places import is_uri
 from whence.sim.scenario import SECOND_NS
-from whence.trace.gathering import Gathering
+from whence.trace.gathering import GatheredRun, Gathering
 from whence.trace.memory import Phases, Run, Trace
 from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST
+
+if TYPE_CHECKING:
+    from whence.pipeline.storage import AnyPath, Start
 
 INCOMPLETE = {
     NO_TRACE: "took part, and left no trace here: give its directory too",
@@ -25,9 +32,9 @@ DRAIN_ROWS = 1 << 16
 
 def gather(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to.")
+        list[str], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to: paths or URIs.")
     ],
-    out: Annotated[Path, typer.Option(help="Write the trace below this directory, for whence check.")],
+    out: Annotated[str, typer.Option(help="Write the trace below this directory, a path or URI, for whence check.")],
     group: Annotated[str, typer.Option(help="The group.")],
     run_id: Annotated[str, typer.Option(help="What to call the run.")] = "live",
     one_clock: Annotated[
@@ -42,22 +49,55 @@ def gather(
         ),
     ] = None,
     deadline_s: Annotated[float, typer.Option(min=0, help="With --healed-s: within how many seconds.")] = 10.0,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="On Spark: read on as the nodes write, and say what they lost; rows go to OUT/rows, step by step.",
+        ),
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --follow: read what is new, and stop.")] = False,
+    every_s: Annotated[float, typer.Option(min=0.1, help="With --follow: seconds between two steps.")] = 10.0,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Gather on Spark, which runs there: local[*] or spark://HOST:PORT. URIs need Spark anyway."),
+    ] = None,
+    conf: Conf = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Collect what live nodes recorded into one trace that whence check and whence verify judge.
 
+    Large traces are gathered on Spark, with --master; the rows are the same. With --follow the rows of a running group
+    go to a table as they are written, each once, even if the command is killed; OUT/manifests has what counts.
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
-    for place in directories:
-        if not place.exists():
-            raise UsageError(f"{place} does not exist; give the directories that live nodes wrote traces to")
-    found = Gathering(directories, group, run_id, __version__, one_clock=one_clock)
-    if healed_s is not None:
-        found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
-    _check_free(directory(out, "--out"), found.run)
-    path, rows = write_gathered(out, found)
+    if follow:
+        _follow(directories, out, group, starting(master, conf), once=once, every_s=every_s, json=json)
+        return
+
+    def prepare(found: GatheredRun) -> None:
+        if healed_s is not None:
+            found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
+        _check_free(target, found.run)
+
+    if master is not None or conf or any(map(is_uri, (*directories, out))):
+        from whence.pipeline.gather import gather_on_spark
+
+        start = starting(master, conf)
+        target: AnyPath = placed(out, start)
+        places = [placed(each, start) for each in directories]
+        _check_there(places)
+        found, path, rows = gather_on_spark(
+            start(), places, target, group, run_id, __version__, one_clock=one_clock, prepare=prepare
+        )
+    else:
+        _check_there([Path(each) for each in directories])
+        found = local = Gathering(map(Path, directories), group, run_id, __version__, one_clock=one_clock)
+        target = directory(Path(out), "--out")
+        prepare(found)
+        path, rows = write_gathered(target, local)
     missing = [f"process {node}, incarnation {inc}, {INCOMPLETE[why]}" for node, inc, why in found.incomplete]
     for sentence in missing:
         print_message(f"{sentence}; verdicts that need it will be unknown")
@@ -70,13 +110,41 @@ def gather(
         print_message(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
 
 
-def _check_free(out: Path, run: Run) -> None:
-    """Raise UsageError where another group's run has this name: gathering again replaces only the same run."""
-    from whence.trace.reader import read_run
+def _follow(
+    directories: list[str], out: str, group: str, start: "Start", *, once: bool, every_s: float, json: bool
+) -> None:
+    """Read on as nodes write; print every step, and what was lost."""
+    from whence.pipeline import follow as following
 
+    def told(step: following.Step) -> None:
+        print_message(f"step {step.number}: {step.rows:,} rows")
+        for lost in step.lost:
+            print_message(lost.sentence())
+
+    target, places = placed(out, start), [placed(each, start) for each in directories]
+    _check_there(places)
+    last = following.follow(start(), places, group, target, once=once, every_seconds=every_s, on_step=told)
+    rows = sum(each.rows for each in last.incarnations.values())
+    if json:
+        print_json(0, out=out, steps=last.number + 1, rows=rows, missing=last.missing)
+    else:
+        print_message(f"{last.number + 1:,} steps: {rows:,} rows, {last.missing:,} lost; {out}")
+
+
+def _check_there(places: "Sequence[AnyPath]") -> None:
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; give the directories that live nodes wrote traces to")
+
+
+def _check_free(out: "AnyPath", run: Run) -> None:
+    """Raise UsageError where another group's run has this name: gathering again replaces only the same run."""
+    from whence.trace.reader import parse_run
+
+    file = out / f"run_id={run.run_id}" / "run.json"
     try:
-        before = read_run(out / f"run_id={run.run_id}")
-    except TraceError:
+        before = parse_run(file.read_bytes(), file)
+    except (TraceError, OSError):
         return
     if before.groups.keys() != run.groups.keys() or before.level != run.level:
         names = ", ".join(sorted(before.groups))
@@ -97,7 +165,7 @@ def write_gathered(out: Path, found: Gathering) -> tuple[Path, int]:
     return writer.path, rows
 
 
-def _phases(found: Gathering, healed_ns: int, deadline_ns: int) -> Phases:
+def _phases(found: GatheredRun, healed_ns: int, deadline_ns: int) -> Phases:
     """Return the liveness phase: from healing until a deadline before the last row. Raises UsageError."""
     first, last = found.span
     healed, until = first + healed_ns, last - deadline_ns

@@ -19,11 +19,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from whence.errors import UsageError
-from whence.pipeline.columns import KIND, TRACE_DDL
-from whence.trace.memory import Row
-from whence.trace.schema import Kind
+from whence.pipeline.segment_rows import ROWS_DDL, batches_of
+from whence.places import is_uri
 from whence.trace.segments import rows_between, segments, whole_until
-from whence.trace.writer import table_of
 
 NAME: Final = "whence"
 DIRECTORY, GROUP = "path", "group"
@@ -44,7 +42,7 @@ class LiveSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns of a trace, with the kind of each row."""
-        return f"{KIND} string, {TRACE_DDL}"
+        return ROWS_DDL
 
     def reader(self, schema: Any) -> "LiveReader":
         """Return what reads all that is there now."""
@@ -113,6 +111,11 @@ class LiveStreamReader(DataSourceStreamReader):
 def _options(options: Any) -> tuple[Path, str]:
     """Check the options. Raises UsageError."""
     directory, group = options.get(DIRECTORY), options.get(GROUP)
+    if directory and is_uri(directory):
+        raise UsageError(
+            f"format({NAME!r}) reads directories of this machine, not {directory}: Spark gives such a format no access "
+            "to its file systems; whence gather --follow reads segments behind URIs as they grow"
+        )
     if not directory or not Path(directory).is_dir():
         raise UsageError(f"format({NAME!r}): load() needs the directory that nodes write traces to, not {directory!r}")
     if not group:
@@ -122,12 +125,6 @@ def _options(options: Any) -> tuple[Path, str]:
 
 def _batches(part: SegmentRange) -> Iterator[pa.RecordBatch]:
     try:
-        rows = rows_between(Path(part.path), part.start, part.end)
+        yield from batches_of(rows_between(Path(part.path), part.start, part.end))
     except FileNotFoundError:
         return
-    by_kind: dict[Kind, list[Row]] = {}
-    for kind, row in rows:
-        by_kind.setdefault(kind, []).append(row)
-    for kind, of_kind in by_kind.items():
-        table = table_of(kind, of_kind)
-        yield from table.add_column(0, KIND, pa.array([kind.value] * len(of_kind))).to_batches()

@@ -1,30 +1,141 @@
-"""What the segments of one incarnation tell about it, and about the incarnations before it, without keeping its rows.
+"""What the segments of live processes tell about each incarnation, without its rows.
 
 Rows can be missing in ways that the rows themselves do not show: the last ones of an incarnation, or all of them. Three
 witnesses tell. A later incarnation's segments say which one wrote there before, and how far its whole records went. A
 restart says how many events the application had taken. And others deliver what a process published.
+
+Every segment is looked into by itself, wherever it is (`facts_of`). What all segments of one node tell is put together
+from that, in order (`node_facts`); then a second look at each segment can pass its rows on (`passed_on`). All of it is
+small and can be sent, so that any number of machines can share the work.
 """
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from whence.errors import TraceError
 from whence.trace.memory import Row
-from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, M_PID, M_SEQ, REASON, T_CLK, VALUE, WHO, Kind
-from whence.trace.segments import NAME, ROWS_LOST, is_damaged, read_segment, whole_until
+from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, EV, M_PID, M_SEQ, REASON, T_CLK, T_TRUE, VALUE, WHO, Kind
+from whence.trace.segments import NAME, ROWS_LOST, Segment, ending_of, read_segment, rows_between
 
-EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
+_PUBLISHED = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
 _HANDED = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ) + 1)
-AT_T_CLK = WHO.index(T_CLK)
+_AT_EV, _AT_T_CLK, _AT_T_TRUE = WHO.index(EV), WHO.index(T_CLK), WHO.index(T_TRUE)
 _AT_VALUE, _AT_REASON = COLUMNS_OF[Kind.RESTART].index(VALUE), COLUMNS_OF[Kind.NOTE].index(REASON)
+
+Event: TypeAlias = tuple[int, int, int]
+
+
+class PublisherSpan(Struct):
+    """What the rows say about one publisher's events: the last number it published, and the last that was delivered."""
+
+    published: int = -1
+    delivered: int = -1
+    clock: int = 0
+    """When one of its events was last delivered, by the latest of the clocks."""
+
+    def add(self, other: "PublisherSpan") -> None:
+        """Add what other rows say."""
+        self.published = max(self.published, other.published)
+        self.delivered = max(self.delivered, other.delivered)
+        self.clock = max(self.clock, other.clock)
+
+
+Spans: TypeAlias = dict[tuple[int, int], PublisherSpan]
+
+
+class SegmentFacts(Struct):
+    """What one segment tells, without its rows."""
+
+    where: str
+    node: int
+    inc: int
+    number: int
+    whole: int = 0
+    """Where its last whole record ends."""
+    is_torn: bool = False
+    is_damaged: bool = False
+    head: dict[str, Any] | None = None
+    unreadable: str | None = None
+    """Why it has no head."""
+    wrong: str | None = None
+    """Why its rows cannot be read."""
+    rows: int = 0
+    first: int = 0
+    last: int = -1
+    """The numbers of its first row, and the greatest."""
+    has_holes: bool = False
+    """Its rows do not follow each other by their numbers."""
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """The numbers that are missing between its rows, as ranges (first, end)."""
+    clock: int = 0
+    first_clock: int | None = None
+    left: bool = False
+    taken: int | None = None
+    is_manual: bool = False
+    deliveries: int = 0
+    first_handed: Event | None = None
+    last_handed: Event | None = None
+    batch: int = 0
+    """The number of last deliveries that follow each other like those of one batch."""
+    spans: list[tuple[int, int, PublisherSpan]] = field(default_factory=list)
+
+
+def facts_of(path: Segment, start: int = 0) -> SegmentFacts:
+    """Look into a segment, or into what was written after a place in it."""
+    name = NAME.fullmatch(path.name)
+    assert name is not None
+    facts = SegmentFacts(str(path), int(name[2]), int(name[3]), int(name[4]))
+    facts.whole, facts.is_torn, facts.is_damaged = ending_of(path)
+    try:
+        facts.head, _ = read_segment(path)
+    except TraceError as error:
+        facts.unreadable = str(error)
+        return facts
+    spans: Spans = {}
+    try:
+        for kind, row in rows_between(path, start, facts.whole):
+            _note(facts, kind, row, spans)
+    except TraceError as error:
+        facts.wrong = str(error)
+    facts.spans = [(*publisher, span) for publisher, span in spans.items()]
+    return facts
+
+
+def _note(facts: SegmentFacts, kind: Kind, row: Row, spans: Spans) -> None:
+    """Add one row to what is known about a segment."""
+    ev, clock = row[_AT_EV], row[_AT_T_CLK]
+    if not facts.rows:
+        facts.first = ev
+    elif ev != facts.last + 1:
+        facts.has_holes = True
+        facts.holes += [(facts.last + 1, ev)] if ev > facts.last + 1 else []
+    facts.rows += 1
+    facts.last = max(facts.last, ev)
+    facts.clock = max(facts.clock, clock)
+    facts.first_clock = clock if facts.first_clock is None else min(facts.first_clock, clock)
+    facts.left |= kind is Kind.LEAVE
+    if kind is Kind.RESTART and facts.taken is None:
+        facts.taken = row[_AT_VALUE]
+    elif kind is Kind.DELIVER:
+        event = row[_HANDED]
+        before = facts.last_handed
+        goes_on = before is not None and event == (*before[:2], before[2] + 1)
+        facts.deliveries, facts.batch, facts.last_handed = facts.deliveries + 1, facts.batch * goes_on + 1, event
+        facts.first_handed = facts.first_handed or event
+        span = spans.setdefault(event[:2], PublisherSpan())
+        span.delivered, span.clock = max(span.delivered, event[2]), max(span.clock, clock)
+    elif kind is Kind.PUBLISH:
+        event = row[_PUBLISHED]
+        span = spans.setdefault(event[:2], PublisherSpan())
+        span.published = max(span.published, event[2])
+    facts.is_manual |= kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL
 
 
 class Incarnation(Struct):
     """What is known about one incarnation of a process, without its rows."""
 
-    segments: list[Path] = field(default_factory=list)
     last: int = -1
     """The number of its last row, and the latest time on its clock."""
     clock: int = 0
@@ -43,8 +154,10 @@ class Incarnation(Struct):
     """The incarnation before it by its data directory."""
     took_more: bool = False
     """The application had taken more than the rows of earlier incarnations say it was handed."""
-    untaken: list[range] = field(default_factory=list)
-    """Its deliveries that were not taken when an incarnation ended, and were handed out again."""
+    untaken: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges (first, end) of its deliveries that were not taken when an incarnation ended, and came again."""
+    reach: tuple[int, int] | None = None
+    """The number of its last segment, and where the last whole record of that ends."""
 
     @property
     def vouches(self) -> bool:
@@ -53,20 +166,38 @@ class Incarnation(Struct):
 
     def reaches(self, number: int, size: int) -> bool:
         """Tell whether its segments go as far as a later incarnation found them."""
-        if not self.segments:
-            return False
-        name = NAME.fullmatch(self.segments[-1].name)
-        last = int(name[4]) if name is not None else -1
-        return last > number or (last == number and whole_until(self.segments[-1], 0) >= size)
+        return self.reach is not None and self.reach >= (number, size)
 
 
-class PublisherSpan(Struct):
-    """What the rows say about one publisher's events: the last number it published, and the last that was delivered."""
+class SegmentPass(Struct):
+    """What is needed to pass the rows of one segment on."""
 
-    published: int = -1
-    delivered: int = -1
-    clock: int = 0
-    """When one of its events was last delivered."""
+    where: str
+    inc: int
+    end: int
+    """Rows up to here were looked at; its process may have written more since."""
+    deliveries: int
+    """The deliveries of its incarnation before it."""
+    highest: list[Event]
+    """The last number that each publisher told before it."""
+    untaken: list[tuple[int, int]] = field(default_factory=list)
+    is_resumed: bool = False
+    """Its incarnation goes on from an earlier one."""
+
+
+class NodeFacts(Struct):
+    """What all segments of one node tell."""
+
+    incarnations: dict[int, Incarnation] = field(default_factory=dict)
+    passes: list[SegmentPass] = field(default_factory=list)
+    spans: list[tuple[int, int, PublisherSpan]] = field(default_factory=list)
+    head: dict[str, Any] | None = None
+    """That of its first segment that has one."""
+    founders: list[int] = field(default_factory=list)
+    name: str | None = None
+    unreadable: str | None = None
+    """Why its first segment without a head has none."""
+    wrong: str | None = None
 
 
 class Handed:
@@ -82,7 +213,7 @@ class Handed:
         """(incarnation, first, end): a range of the deliveries of an incarnation."""
         self._unseen = 0
         """The number of events that were taken and that no row says were handed out."""
-        self._last: tuple[int, int, int] | None = None
+        self._last: Event | None = None
         self._batch = 0
         """The number of last events that follow each other like those of one batch."""
         self.manual = False
@@ -103,66 +234,104 @@ class Handed:
         while left > 0 and self._stretches:
             known, first, end = self._stretches.pop()
             cut, void = max(first, end - left), max(first, end - in_hand)
-            known.untaken += [range(void, end)] if in_hand > 0 else []
+            known.untaken += [(void, end)] if in_hand > 0 else []
             self._stretches += [(known, first, cut)] if cut > first else []
             left, in_hand = left - (end - cut), in_hand - (end - void)
         self._unseen -= min(beyond, 0) + max(left, 0)
         self._last, self._batch = None, 0
         return beyond < 0
 
-    def add(self, known: Incarnation, number: int, event: tuple[int, int, int]) -> None:
-        """Add the number-th delivery of an incarnation."""
+    def add(self, known: Incarnation, number: int, facts: SegmentFacts) -> None:
+        """Add the deliveries of a segment; `number` of its incarnation came before them."""
+        if facts.first_handed is None:
+            return
+        end = number + facts.deliveries
         if self._stretches and self._stretches[-1][0] is known and self._stretches[-1][2] == number:
-            self._stretches[-1] = (known, self._stretches[-1][1], number + 1)
+            self._stretches[-1] = (known, self._stretches[-1][1], end)
         else:
-            self._stretches.append((known, number, number + 1))
-        goes_on = self._last is not None and event == (*self._last[:2], self._last[2] + 1)
-        self._last, self._batch = event, self._batch + 1 if goes_on else 1
+            self._stretches.append((known, number, end))
+        follows = self._last is not None and facts.first_handed == (*self._last[:2], self._last[2] + 1)
+        goes_on = follows and facts.batch == facts.deliveries
+        self._last, self._batch = facts.last_handed, facts.batch + (self._batch if goes_on else 0)
 
 
-def look_at(
-    known: Incarnation, handed: Handed, publishers: dict[tuple[int, int], PublisherSpan]
-) -> tuple[list[dict[str, Any]], list[TraceError]]:
-    """Read the rows of an incarnation to learn about it. Return the heads of its segments, and why some have none:
-    these are left out from then on. Raises TraceError."""
-    heads: list[dict[str, Any]] = []
-    unreadable: list[TraceError] = []
-    deliveries, manual, files, known.segments = 0, False, known.segments, []
-    for path in files:
-        known.lost = ROWS_LOST if is_damaged(path, last=path == files[-1]) else known.lost
-        try:
-            head, rows = read_segment(path)
-        except TraceError as error:
-            unreadable.append(error)
+def node_facts(facts: Iterable[SegmentFacts]) -> NodeFacts:
+    """Put together what the segments of one node tell."""
+    by_incarnation: dict[int, list[SegmentFacts]] = {}
+    for each in sorted(facts, key=lambda each: (each.inc, each.number, each.where)):
+        by_incarnation.setdefault(each.inc, []).append(each)
+    node, handed, spans = NodeFacts(), Handed(), Spans()
+    for inc, segments in by_incarnation.items():
+        node.incarnations[inc] = _incarnation(node, segments, handed, spans)
+    for passing in node.passes:
+        known = node.incarnations[passing.inc]
+        passing.untaken, passing.is_resumed = known.untaken, known.taken is not None
+    node.spans = [(*publisher, span) for publisher, span in sorted(spans.items())]
+    return node
+
+
+def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Handed, spans: Spans) -> Incarnation:
+    """Return what is known about an incarnation from its segments, in order; those without a head are left out."""
+    known, deliveries, is_manual = Incarnation(), 0, False
+    for facts in segments:
+        is_last = facts is segments[-1]
+        known.lost = ROWS_LOST if facts.is_damaged or (facts.is_torn and not is_last) else known.lost
+        head = facts.head
+        if head is None:
+            node.unreadable = node.unreadable or facts.unreadable
             continue
-        if not known.segments and head.get("previous", known) is None:
+        node.wrong = node.wrong or facts.wrong
+        if known.reach is None and head.get("previous", known) is None:
             handed.forget()
-        heads.append(head)
-        known.segments.append(path)
+        node.head = node.head or head
+        node.founders = node.founders or list(head.get("founders") or ())
+        node.name = head.get("name") or node.name
+        known.reach = (facts.number, facts.whole)
         known.lost = ROWS_LOST if head.get("lost") else known.lost
         known.before, known.previous = head.get("before") and tuple(head["before"]), head.get("previous")
-        for kind, row in rows:
-            _note(known, kind, row)
-            if kind is Kind.RESTART and known.taken is None and row[_AT_VALUE] is not None:
-                known.taken = row[_AT_VALUE]
-                known.took_more = handed.begin(row[_AT_VALUE])
-            elif kind is Kind.DELIVER:
-                handed.add(known, deliveries, row[_HANDED])
-                deliveries += 1
-                span, seq = publishers.setdefault(row[_HANDED][:2], PublisherSpan()), row[_HANDED][2]
-                span.delivered, span.clock = max(span.delivered, seq), row[AT_T_CLK]
-            elif kind is Kind.PUBLISH:
-                span, seq = publishers.setdefault(row[EVENT][:2], PublisherSpan()), row[EVENT][2]
-                span.published = max(span.published, seq)
-            manual |= kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL
-    handed.manual = manual
-    return heads, unreadable
+        if facts.rows:
+            known.has_holes |= facts.has_holes or facts.first != known.last + 1
+            known.last, known.clock = max(known.last, facts.last), max(known.clock, facts.clock)
+            clocks = [clock for clock in (known.first_clock, facts.first_clock) if clock is not None]
+            known.first_clock, known.left = min(clocks), known.left or facts.left
+        if facts.taken is not None and known.taken is None:
+            known.taken = facts.taken
+            known.took_more = handed.begin(facts.taken)
+        highest = [(*publisher, span.published) for publisher, span in spans.items() if span.published >= 0]
+        node.passes.append(SegmentPass(facts.where, facts.inc, facts.whole, deliveries, highest))
+        handed.add(known, deliveries, facts)
+        deliveries += facts.deliveries
+        is_manual |= facts.is_manual
+        for pid, inc, span in facts.spans:
+            spans.setdefault((pid, inc), PublisherSpan()).add(span)
+    handed.manual = is_manual
+    return known
 
 
-def _note(known: Incarnation, kind: Kind, row: Row) -> None:
-    """Add one row to what is known about an incarnation."""
-    known.has_holes |= row[2] != known.last + 1
-    known.last = max(known.last, row[2])
-    known.clock = max(known.clock, row[AT_T_CLK])
-    known.first_clock = row[AT_T_CLK] if known.first_clock is None else min(known.first_clock, row[AT_T_CLK])
-    known.left |= kind is Kind.LEAVE
+def passed_on(path: Segment, how: SegmentPass, *, one_clock: bool) -> Iterator[tuple[Kind, Row]]:
+    """Yield the rows of a segment as they are in a trace. Raises TraceError.
+
+    What the application did not keep becomes notes: deliveries that were not taken when an incarnation ended, and
+    publications reported at the very moment of a crash and reported again. `one_clock`: its clock is true time.
+    """
+    deliveries = how.deliveries
+    highest = {event[:2]: event[2] for event in how.highest}
+    for kind, row in rows_between(path, 0, how.end):
+        if one_clock:
+            row = (*row[:_AT_T_TRUE], row[_AT_T_CLK], *row[_AT_T_TRUE + 1 :])
+        if kind is Kind.DELIVER:
+            untaken = any(first <= deliveries < end for first, end in how.untaken)
+            deliveries += 1
+            yield _noted(kind, row, "untaken") if untaken else (kind, row)
+        elif kind is Kind.PUBLISH:
+            pid, inc, seq = row[_PUBLISHED]
+            again = seq <= highest.get((pid, inc), -1) and how.is_resumed
+            highest[pid, inc] = max(highest.get((pid, inc), -1), seq)
+            yield _noted(kind, row, "told_again") if again else (kind, row)
+        else:
+            yield kind, row
+
+
+def _noted(kind: Kind, row: Row, reason: str) -> tuple[Kind, Row]:
+    given = dict(zip(COLUMNS_OF[kind], row, strict=True)) | {REASON: reason}
+    return Kind.NOTE, tuple(given.get(name) for name in COLUMNS_OF[Kind.NOTE])

@@ -69,11 +69,16 @@ MEMBERSHIP_SCHEMA: Final = pa.schema(
 """`from_ev` is null for founders; `to_ev` is the leave or crash that ended it, null while it lasts."""
 
 
-def run_directory(directory: Path, run_id: str) -> Path:
-    """Return the directory of a run among the traces. Raises UsageError for a name that is not a plain file name."""
+def run_directory_name(run_id: str) -> str:
+    """Return what the directory of a run is called. Raises UsageError for a name that is not a plain file name."""
     if not re.fullmatch(r"[\w.+-]+", run_id, re.ASCII):
         raise UsageError(f"run_id may have letters, digits and . _ + - only, not {run_id!r}")
-    return directory / f"run_id={run_id}"
+    return f"run_id={run_id}"
+
+
+def run_directory(directory: Path, run_id: str) -> Path:
+    """Return the directory of a run among the traces. Raises UsageError for a name that is not a plain file name."""
+    return directory / run_directory_name(run_id)
 
 
 def part(run: Path, kind: Kind, number: int) -> Path:

@@ -14,9 +14,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -43,6 +43,34 @@ _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 SCANNED_BYTES = 1 << 20
 """How far to search for whole records after one that is not."""
 NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
+
+
+class SegmentBytes:
+    """A segment that was read whole, from wherever it lies: what readers need of a path."""
+
+    __slots__ = ("_content", "_where")
+
+    def __init__(self, where: str, content: bytes) -> None:
+        self._where, self._content = where, content
+
+    def __str__(self) -> str:
+        return self._where
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return self._where.rpartition("/")[2]
+
+    def open(self) -> BytesIO:
+        """Return its bytes as a file."""
+        return BytesIO(self._content)
+
+    def size(self) -> int:
+        """Return how many bytes there are."""
+        return len(self._content)
+
+
+Segment: TypeAlias = Path | SegmentBytes
 
 
 class TraceSegmentWriter:
@@ -177,20 +205,20 @@ def last_segment_before(directory: Path, group: str, node: int, inc: int) -> tup
         return before, number, 0
 
 
-def whole_until(path: Path, start: int) -> int:
+def whole_until(path: Segment, start: int) -> int:
     """Return where the last whole record of a segment ends; `start` is the end of an earlier one."""
     return start + sum(HEADER_BYTES + len(record) for record in _records(path, start, None))
 
 
-def rows_between(path: Path, start: int, end: int) -> list[tuple[Kind, Row]]:
-    """Return the rows of the whole records between two places of a segment. Raises TraceError."""
+def rows_between(path: Segment, start: int, end: int) -> Iterator[tuple[Kind, Row]]:
+    """Return the rows of the whole records between two places of a segment, decoded on demand. Raises TraceError."""
     records = _records(path, start, end)
     if not start:
         next(records, None)
-    return list(_rows(path, records))
+    return _rows(path, records)
 
 
-def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]]:
+def read_segment(path: Segment) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]]:
     """Return a segment's head and its rows, decoded on demand; a torn tail is left out."""
     records = _records(path, 0, None)
     try:
@@ -202,27 +230,50 @@ def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]
     return head, _rows(path, records)
 
 
-def is_damaged(path: Path, *, last: bool) -> bool:
-    """Tell whether rows that were on file are gone.
+class Ending(NamedTuple):
+    """How a segment ends: where its last whole record does, whether anything follows, and whether that is damage."""
+
+    whole: int
+    is_torn: bool
+    is_damaged: bool
+    """Also of a segment that no other one follows."""
+
+
+def ending_of(path: Segment) -> Ending:
+    """Tell how a segment ends.
 
     Every write appends in one piece, so only the last record of the last segment can be incomplete. A record that is
-    complete and wrong, whole records after a wrong one, or an incomplete record before another segment are damage.
+    complete and wrong, or whole records after a wrong one, are damage.
     """
-    size = path.stat().st_size  # before reading: its process may still be writing
+    size = _size(path)  # before reading: its process may still be writing
     end = whole_until(path, 0)
     if end >= size:
-        return False
-    with path.open("rb") as file:
+        return Ending(end, False, False)
+    with _opened(path) as file:
         file.seek(end)
-        rest = file.read(SCANNED_BYTES)
+        rest = file.read(SCANNED_BYTES) or b""
     in_full = len(rest) >= HEADER_BYTES and 0 < announced(rest) <= len(rest) - HEADER_BYTES
-    return not last or in_full or find_frame(rest, 1) is not None
+    return Ending(end, True, in_full or find_frame(rest, 1) is not None)
 
 
-def _records(path: Path, start: int, end: int | None) -> Iterator[memoryview]:
+def is_damaged(path: Segment, *, last: bool) -> bool:
+    """Tell whether rows that were on file are gone: damage, or an incomplete record before another segment."""
+    ending = ending_of(path)
+    return ending.is_damaged or (ending.is_torn and not last)
+
+
+def _opened(path: Segment) -> FileIO | BytesIO:
+    return path.open("rb", buffering=0) if isinstance(path, Path) else path.open()
+
+
+def _size(path: Segment) -> int:
+    return path.stat().st_size if isinstance(path, Path) else path.size()
+
+
+def _records(path: Segment, start: int, end: int | None) -> Iterator[memoryview]:
     """Yield the whole records between two places of a segment, each to be read before the next."""
-    with path.open("rb", buffering=0) as file:
-        end = os.fstat(file.fileno()).st_size if end is None else end
+    end = _size(path) if end is None else end
+    with _opened(path) as file:
         file.seek(start)
         reader = FrameReader(end - start, READ_BYTES)  # do not trust a torn length beyond the end of the file
         with suppress(FrameError):
@@ -231,7 +282,7 @@ def _records(path: Path, start: int, end: int | None) -> Iterator[memoryview]:
                 yield from reader.cut(size)
 
 
-def _rows(path: Path, records: Iterable[memoryview]) -> Iterator[tuple[Kind, Row]]:
+def _rows(path: Segment, records: Iterable[memoryview]) -> Iterator[tuple[Kind, Row]]:
     try:
         for record in records:
             for number, row in msgspec.msgpack.decode(record):

@@ -22,7 +22,7 @@ from whence.trace.schema import COLUMNS, COLUMNS_OF, EV, GRP, INC, NODE, Kind
 CHUNK_ROWS = 65_536
 """Rows of one kind buffered before they are written: some 10 MiB of tuples, and files of a size that suits readers."""
 
-_OF_MEMBERSHIP = (Kind.JOIN, Kind.LEAVE, Kind.CRASH)
+OF_MEMBERSHIP = (Kind.JOIN, Kind.LEAVE, Kind.CRASH)
 
 
 class TraceWriter:
@@ -59,7 +59,7 @@ class TraceWriter:
     def _write(self, kind: Kind, rows: Sequence[Row]) -> None:
         self._digest.add(kind, rows)
         self.rows += len(rows)
-        if kind in _OF_MEMBERSHIP:
+        if kind in OF_MEMBERSHIP:
             self._turns += [(kind, row) for row in rows]
         for start in range(0, len(rows), self._chunk_rows):
             table = table_of(kind, rows[start : start + self._chunk_rows])
@@ -67,7 +67,7 @@ class TraceWriter:
             self._parts[kind] += 1
 
     def _finish(self) -> str:
-        membership = _membership(self._run, self._turns)
+        membership = membership_rows(self._run, self._turns)
         columns = list(zip(*membership, strict=True)) or [()] * len(MEMBERSHIP_SCHEMA)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, MEMBERSHIP_SCHEMA, strict=True)]
         self._put_table(self.path / MEMBERSHIP / "part-00000.parquet", pa.table(arrays, schema=MEMBERSHIP_SCHEMA))
@@ -115,7 +115,7 @@ def _clear(run: Path) -> None:
             path.unlink()
 
 
-def _membership(run: Run, rows: list[tuple[Kind, Row]]) -> list[tuple[str, str, int, int, int | None, int | None]]:
+def membership_rows(run: Run, rows: list[tuple[Kind, Row]]) -> list[tuple[str, str, int, int, int | None, int | None]]:
     """Return (run_id, grp, node, inc, from_ev, to_ev) for every stay of a process in a group."""
     at_node, at_inc, at_ev, at_grp = map(COLUMNS_OF[Kind.JOIN].index, (NODE, INC, EV, GRP))
     rows = [(kind, row) for kind, row in rows if kind is Kind.CRASH or row[at_grp] is not None]

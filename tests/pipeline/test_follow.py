@@ -1,0 +1,84 @@
+"""Following live nodes: every row once as segments grow, whatever breaks in between, and what was lost is said."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.segments import GROUP, LiveNode
+from whence.errors import StorageError, UsageError
+from whence.pipeline import follow as following
+from whence.pipeline.follow import Following, Lost, committed, follow, read_followed
+from whence.pipeline.storage import UriPath
+from whence.trace.incarnations import SegmentFacts
+
+
+def numbers(spark: SparkSession, out: UriPath) -> list[tuple[int, int]]:
+    return sorted((row["node"], row["ev"]) for row in read_followed(spark, out).select("node", "ev").collect())
+
+
+def test_rows_are_followed_once_as_segments_grow_and_losses_are_said(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One node keeps all segments, one only the last two; a step breaks off before its commit and is done again."""
+    behind, out = tmp_path / "behind" / "nodes", mounted / "out"
+    whole, forgetful = LiveNode(behind / "a", 0), LiveNode(behind / "b", 1, segments_max=2)
+    whole.publish(1)
+    forgetful.publish(1)
+    first = follow(spark, [mounted / "nodes"], GROUP, out, once=True)
+    assert (first.number, first.rows, first.lost) == (0, 4, [])
+    assert numbers(spark, out) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for seq in range(2, 40):
+        whole.publish(seq)
+        forgetful.publish(seq)
+
+    def refuses(*_: Any) -> None:
+        raise StorageError("the connection was reset")
+
+    monkeypatch.setattr(following, "_commit", refuses)
+    with pytest.raises(StorageError):
+        follow(spark, [mounted / "nodes"], GROUP, out, once=True)
+    monkeypatch.undo()
+    assert len(numbers(spark, out)) == 4
+    steps: list[following.Step] = []
+    last = follow(spark, [mounted / "nodes"], GROUP, out, once=True, on_step=steps.append)
+    [lost] = last.lost
+    assert (lost.node, lost.inc, lost.first) == (1, 1, 2)
+    assert steps == [last]
+    there = [(0, ev) for ev in range(40)] + [(1, ev) for ev in range(40) if not lost.first <= ev < lost.end]
+    assert numbers(spark, out) == there
+    assert last.missing == lost.end - lost.first == 80 - len(there)
+    assert lost.sentence() == f"process 1, incarnation 1, lost its rows 2 to {lost.end - 1}"
+    assert follow(spark, [mounted / "nodes"], GROUP, out, once=True) == last, "nothing new is no step"
+    assert committed(out) == ["00000000", "00000001"]
+    for node in (whole, forgetful):
+        node.close()
+
+
+def test_what_a_step_knows_about_incarnations_adds_up() -> None:
+    before = following.Step()
+    facts = [
+        SegmentFacts("a", 0, 1, 3, whole=90, rows=4, first=6, last=9),
+        SegmentFacts("b", 0, 1, 4, whole=50, rows=3, first=10, last=13, holes=[(11, 12)], head={"lost": True}),
+    ]
+    after = following._after(before, facts, {"a", "b"})
+    assert after.offsets == {"a": 90, "b": 50}
+    assert after.lost == [Lost(0, 1, 0, 6), Lost(0, 1, 11, 12)]
+    known = after.incarnations["0-1"]
+    assert (known.rows, known.missing, known.next_ev, known.says_lost) == (7, 7, 14, True)
+    assert before.incarnations == {}
+
+
+def test_who_follows_later_goes_on_and_the_other_stops(spark: SparkSession, tmp_path: Path, mounted: UriPath) -> None:
+    node = LiveNode(tmp_path / "behind" / "nodes", 0)
+    former = Following(spark, [mounted / "nodes"], GROUP, mounted / "out")
+    later = Following(spark, [mounted / "nodes"], GROUP, mounted / "out")
+    with pytest.raises(StorageError, match="another writer began"):
+        former.step()
+    assert later.step() is not None
+    node.close()
+    with pytest.raises(UsageError, match="holds no rows yet"):
+        read_followed(spark, mounted / "elsewhere")
+    with pytest.raises(UsageError, match="give the directories"):
+        follow(spark, [mounted / "nowhere"], GROUP, mounted / "other", once=True)

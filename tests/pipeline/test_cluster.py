@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyspark
 import pytest
@@ -71,18 +71,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+class Connect(NamedTuple):
+    """A server for Spark Connect, and what lies behind viewfs://connect/data there."""
+
+    url: str
+    behind: Path
+
+
 @pytest.fixture(scope="module")
-def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server for Spark Connect."""
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
     where, port = tmp_path_factory.mktemp("connect"), free_port()
+    name, behind = mount_option("connect", where / "behind")
     server = [
         str(SPARK / "bin" / "spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]", "--conf", f"spark.connect.grpc.binding.port={port}",
-        "--conf", f"spark.sql.warehouse.dir={where}/warehouse", "spark-internal",
+        "--conf", f"spark.sql.warehouse.dir={where}/warehouse", "--conf", f"spark.hadoop.{name}={behind}",
+        "spark-internal",
     ]  # fmt: skip
     with running(where / "server.log", *server):
         wait_until(where / "server.log", "Spark Connect server started")
-        yield f"sc://{HERE}:{port}"
+        yield Connect(f"sc://{HERE}:{port}", where / "behind")
 
 
 def whence(*words: str) -> dict[str, Any]:
@@ -153,8 +161,29 @@ def test_a_cluster_judges_and_merges_like_this_process(cluster: str, tmp_path: P
 
 
 @pytest.mark.long
-def test_spark_connect_judges_and_merges_like_this_process(connect: str, tmp_path: Path) -> None:
-    judged_and_merged(connect, tmp_path)
+def test_spark_connect_judges_and_merges_like_this_process(connect: Connect, tmp_path: Path) -> None:
+    judged_and_merged(connect.url, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["--by-group", "--one"])
+def test_spark_connect_judges_measures_and_merges_what_only_its_server_reaches(connect: Connect, how: str) -> None:
+    """And says what it cannot do: streams, and what needs a file to be put or removed."""
+    rows = written(connect.behind / how)
+    place, master = f"viewfs://connect/data/{how}", ("--master", connect.url)
+    judged = whence("verify", f"{place}/traces", "--promise", "causal", *master)
+    assert judged["runs"]["broken"] == {"causal": "broken"}
+    assert whence("metrics", f"{place}/traces", "--out", f"{place}/tables", *master)["exit"] == 0
+    assert (connect.behind / how / "tables" / "run_metrics" / "_SUCCESS").exists()
+    merged = whence("merge", f"{place}/logs", "--out", f"{place}/merged", how, *master)
+    assert (merged["rows"], merged["read"]) == (len(rows), len(rows))
+    assert (connect.behind / how / "merged" / "_SUCCESS").exists()
+    if how == "--by-group":
+        assert merged_rows(connect.behind / how / "merged") == in_order(rows)
+    again = whence("merge", f"{place}/logs", "--out", f"{place}/merged", *master)
+    assert (again["exit"], "is not empty" in again["error"]) == (2, True)
+    refused = whence("gather", f"{place}/logs", "--out", f"{place}/gathered", "--group", "alps", *master)
+    assert refused["exit"] == 2
 
 
 def judged_and_merged(master: str, tmp_path: Path) -> None:

@@ -173,10 +173,13 @@ def listed(places: Sequence[AnyPath]) -> DataFrame:
     spark = next(place.spark for place in places if isinstance(place, UriPath))
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        return reader.load([str(place) for place in places])
+        found = reader.load([str(place) for place in places])
+        _ = found.schema  # through Spark Connect nothing is looked at before
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
+    else:
+        return found
     there = [place for place in places if len(places) > 1 and place.exists()]
     if there:
         return listed(there)

@@ -102,10 +102,16 @@ def gather(
     for sentence in missing:
         print_message(f"{sentence}; verdicts that need it will be unknown")
     run = found.run
+    killed = [f"process {node}, incarnation {inc}" for node, inc in found.killed]
+    for who in killed:
+        print_message(
+            f"{who}, was killed or still runs: the last events that its application was handed may not be on file"
+        )
     if json:
         print_json(
-            0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable, incomplete=missing
-        )
+            0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable, incomplete=missing,
+            killed=killed,
+        )  # fmt: skip
     else:
         print_message(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
 

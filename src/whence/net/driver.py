@@ -33,7 +33,7 @@ from whence.net.recorder import TraceRecorder
 from whence.net.retained import RetainedBundles
 from whence.net.settling import Settling
 from whence.net.waiters import Waiters
-from whence.trace.schema import ACK_MANUAL, Kind
+from whence.trace.schema import ACK_MANUAL, CLOSED, Kind
 from whence.types import ANY_INCARNATION, Process
 from whence.wire.items import Packet
 
@@ -186,6 +186,8 @@ class Driver:
         self.ports.stop_timer()
         if self._recorder is not None and error is None and not self.left:
             self._recorder.fullest(self.member.gauges())
+            if not self.ended:
+                self._recorder.write(Kind.NOTE, reason=CLOSED)
         self.left = True
         self.failure = self.failure or error
         self.runner.stop(error or ClosedError("the group was closed before the disk answered"))

@@ -20,12 +20,12 @@ class GatheredRun:
     """What the segments of a group's processes tell about its run: the incarnations, what is missing, how they ended.
 
     An incarnation that neither left nor was followed by an orderly end gets a crash row when a later incarnation of its
-    node exists. One that lost rows ends with a note whose number is too high, so that every reader finds the trace
-    incomplete. One that left no segment, and whose events were delivered, whose segments a later incarnation found, or
-    that founded a group of fixed members, consists of such a note. One that did not leave, and whose segments end
-    before events of it that others delivered, or before where a later incarnation found its end, lost rows too. One
-    whose application had taken more than it was handed goes on from one whose rows are missing, unless the segments
-    show that there was none: then it counted wrongly.
+    node exists; in a living group also if others ended in order: it was killed for good. One that lost rows ends with a
+    note whose number is too high, so that every reader finds the trace incomplete. One that left no segment, and whose
+    events were delivered, whose segments a later incarnation found, or that founded a group of fixed members, consists
+    of such a note. One that did not leave, and whose segments end before events of it that others delivered, or before
+    where a later incarnation found its end, lost rows too. One whose application had taken more than it was handed goes
+    on from one whose rows are missing, unless the segments show that there was none: then it counted wrongly.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class GatheredRun:
         for node in described["groups"].get(group, ()) if described["durable"] else ():
             if not any(other == node for other, _ in self._incarnations):
                 self._incarnations[node, 1] = Incarnation(lost=NO_TRACE)
+        self._is_living = parameters.get("membership") == "living"
         pids = sorted({node for node, _ in self._incarnations})
         self.run = Run(run_id=run_id, version=version, level=head["level"], nodes=pids, **described)
 
@@ -66,6 +67,13 @@ class GatheredRun:
             for incarnation, known in sorted(self._incarnations.items())
         }
         return [(*incarnation, reason) for incarnation, reason in why.items() if reason is not None]
+
+    @property
+    def killed(self) -> list[tuple[int, int]]:
+        """Return the last incarnations (node, inc) that did not end in order: they were killed, or still run. Rows are
+        on file before anything that follows from them leaves a process, and where members remember before an event
+        counts as taken; what was handed out after that is missing."""
+        return [each for each in sorted(self._incarnations) if self._is_cut_short(each)]
 
     @property
     def span(self) -> tuple[int, int]:
@@ -80,7 +88,7 @@ class GatheredRun:
             if known.lost is not None:
                 rows.append((Kind.NOTE, self._ending(Kind.NOTE, incarnation, last + 2, known.lost)))
                 last += 2
-            if not known.left and known.last >= 0 and self._is_followed(incarnation):
+            if not known.left and known.last >= 0 and (self._is_followed(incarnation) or self._was_killed(incarnation)):
                 rows.append((Kind.CRASH, self._ending(Kind.CRASH, incarnation, last + 1, "killed")))
             yield incarnation, rows
 
@@ -126,6 +134,15 @@ class GatheredRun:
 
     def _is_followed(self, incarnation: tuple[int, int]) -> bool:
         return any(node == incarnation[0] and inc > incarnation[1] for node, inc in self._incarnations)
+
+    def _is_cut_short(self, incarnation: tuple[int, int]) -> bool:
+        known = self._incarnations[incarnation]
+        return not (known.left or known.closed or known.last < 0 or self._is_followed(incarnation))
+
+    def _was_killed(self, incarnation: tuple[int, int]) -> bool:
+        """Tell whether a member of a living group did not end in order, though others did."""
+        others = (known for other, known in self._incarnations.items() if other != incarnation)
+        return self._is_living and self._is_cut_short(incarnation) and any(each.left or each.closed for each in others)
 
     def _ending(self, kind: Kind, incarnation: tuple[int, int], ev: int, reason: str) -> Row:
         """Return a row that follows all others of an incarnation."""

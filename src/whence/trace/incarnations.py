@@ -16,7 +16,20 @@ from msgspec import Struct, field
 
 from whence.errors import TraceError
 from whence.trace.memory import Row
-from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, EV, M_PID, M_SEQ, REASON, T_CLK, T_TRUE, VALUE, WHO, Kind
+from whence.trace.schema import (
+    ACK_MANUAL,
+    CLOSED,
+    COLUMNS_OF,
+    EV,
+    M_PID,
+    M_SEQ,
+    REASON,
+    T_CLK,
+    T_TRUE,
+    VALUE,
+    WHO,
+    Kind,
+)
 from whence.trace.segments import NAME, ROWS_LOST, Segment, ending_of, read_segment, rows_between
 
 _PUBLISHED = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
@@ -72,6 +85,7 @@ class SegmentFacts(Struct):
     clock: int = 0
     first_clock: int | None = None
     left: bool = False
+    closed: bool = False
     taken: int | None = None
     is_manual: bool = False
     deliveries: int = 0
@@ -116,6 +130,7 @@ def _note(facts: SegmentFacts, kind: Kind, row: Row, spans: Spans) -> None:
     facts.clock = max(facts.clock, clock)
     facts.first_clock = clock if facts.first_clock is None else min(facts.first_clock, clock)
     facts.left |= kind is Kind.LEAVE
+    facts.closed |= kind is Kind.NOTE and row[_AT_REASON] == CLOSED
     if kind is Kind.RESTART and facts.taken is None:
         facts.taken = row[_AT_VALUE]
     elif kind is Kind.DELIVER:
@@ -141,6 +156,8 @@ class Incarnation(Struct):
     clock: int = 0
     first_clock: int | None = None
     left: bool = False
+    closed: bool = False
+    """It closed the group in order, and did not leave it."""
     taken: int | None = None
     """The number of events that, according to its restart, the application had taken in earlier incarnations."""
     lost: str | None = None
@@ -294,6 +311,7 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
             known.last, known.clock = max(known.last, facts.last), max(known.clock, facts.clock)
             clocks = [clock for clock in (known.first_clock, facts.first_clock) if clock is not None]
             known.first_clock, known.left = min(clocks), known.left or facts.left
+            known.closed |= facts.closed
         if facts.taken is not None and known.taken is None:
             known.taken = facts.taken
             known.took_more = handed.begin(facts.taken)

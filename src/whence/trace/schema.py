@@ -46,6 +46,10 @@ WHO: Final = (NODE, INC, EV, T_CLK, T_TRUE)
 ACK_MANUAL: Final = "ack_manual"
 """The reason of a note: the application of this incarnation itself acknowledges what it has taken, some time later."""
 
+CLOSED: Final = "closed"
+"""The reason of a note: the process closed the group in order, and did not leave it. Who neither left nor closed it was
+killed, or still runs."""
+
 KEY: Final = (L, K_HI, K_MID, K_LO)
 
 _ID = (GRP, M_PID, M_INC, M_SEQ)

@@ -13,7 +13,7 @@ from tests.net.live import QUICK, fast, nodes, open_all, take, within
 from tests.net.test_connections import until
 from whence.api.group import Group
 from whence.api.node import Node, join
-from whence.errors import JoinError, UsageError
+from whence.errors import JoinError, JoinTimeoutError, UsageError
 from whence.limits import VIEW_MAX
 from whence.net.settings import NetSettings
 
@@ -280,3 +280,16 @@ def test_addresses_of_other_nodes_spread_though_each_knows_only_the_one_before_i
             await until(lambda: all(map(all_know, started)))
 
     within(main())
+
+
+def test_opening_ends_in_time_also_if_something_is_heard_in_that_very_moment() -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            loop = asyncio.get_running_loop()
+            opening = asyncio.create_task(node.open("alps", "causal", create=False, timeout_s=0.5))
+            for _ in range(8):  # announcements come right when time is up, in the same turn of the loop
+                loop.call_later(0.5, node.live._presence.changed)
+            with pytest.raises(JoinTimeoutError):
+                await opening
+
+    within(main(), 10)

@@ -36,7 +36,8 @@ async def let_go(driver: Driver) -> None:
             lambda: f"group {driver.group!r} is being left, for {limit_s:g} s at most: it waits for {waits_for()}",
             SAY_S,
         ):
-            await asyncio.wait_for(driver.until(lambda: driver.left), limit_s)
+            async with asyncio.timeout(limit_s):
+                await driver.until(lambda: driver.left)
     except TimeoutError:
         log.warning(
             "group %r was closed after %g s, before the others let this process go; it waited for %s. It counts as one "

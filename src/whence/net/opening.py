@@ -73,7 +73,8 @@ class GroupOpening:
             while not self._step():
                 self._heard.clear()
                 try:
-                    await asyncio.wait_for(self._heard.wait(), LOOK_S)
+                    async with asyncio.timeout(LOOK_S):  # wait_for may swallow the end of the caller's own patience
+                        await self._heard.wait()
                 except TimeoutError:
                     self._say()
         finally:

@@ -40,6 +40,11 @@ class Level(StrEnum):
     CBCAST = "cbcast"
     BARRIERS = "barriers"
     NEIGHBOURHOOD = "neighbourhood"
+    VCUBE = "vcube"
+    SCRIBE = "scribe"
+    GRYPHON = "gryphon"
+    PLUMTREE = "plumtree"
+    THICKET = "thicket"
 
 
 class Process(NamedTuple):

@@ -1,18 +1,15 @@
 """What the lab offers a simulation: rivals, reference versions, planted bugs. whence.sim.lab asks for it by name."""
 
-from collections.abc import Callable
-
 from whence.core.level import LevelSpec
 from whence.core.levels.causal.level import CODINGS, CausalLevel
 from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.registry import LEVELS as BUILT
 from whence.errors import UsageError
 from whence.sim.lab import LIVING
-from whence.sim.scenario import Scenario
-from whence.sim.swarm import tree
 from whence_lab.mutants import find, mutants_of
 from whence_lab.reference.thesis import ThesisCoding
 from whence_lab.rivals.level import RIVALS
+from whence_lab.rivals.swarm import SWARMS
 
 __all__ = ("LEVELS", "SWARMS", "mutants_of", "spec_with")
 
@@ -20,13 +17,6 @@ CAUSAL_CODINGS: dict[str, type[HeaderCoding]] = {**CODINGS, "thesis": ThesisCodi
 
 LEVELS: dict[str, LevelSpec] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
 """The rivals, and `causal` with the thesis's own format as a choice."""
-
-SWARMS: dict[str, Callable[[str, int], Scenario]] = {
-    "cbcast": tree.draw_calm,
-    "barriers": tree.draw_calm,
-    "neighbourhood": tree.draw_calm_with_suspicions,
-}
-"""The function that draws a rival's scenarios: calm ones, as in the papers; only `neighbourhood` has suspicions."""
 
 
 def spec_with(level: str, mutant: str) -> LevelSpec:

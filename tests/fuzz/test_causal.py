@@ -18,7 +18,8 @@ from whence.types import Bundle, Process, packed
 from whence.wire.codec import decoder_with, encode
 from whence_lab.rivals.level import RIVAL_ITEMS
 from whence_lab.rivals.member import TreeCopy
-from whence_lab.rivals.neighbourhood import NearAck, NearCopy
+from whence_lab.rivals.neighbourhood import NearAck
+from whence_lab.rivals.streams import NearCopy
 
 STEPS = 250
 DECODE = decoder_with(RIVAL_ITEMS)
@@ -58,7 +59,8 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.Named(node, number, bundle.pid, bundle.incarnation, bundle.first), items.FenceAsk(listed),
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), header, bundle),
-            NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
+            NearCopy(random.randrange(3), random.randrange(3), False, listed, bundle),
+            NearAck(bundle.pid, 1, bundle.first, 9),
             some_message(random, bundle), some_message(random, bundle), some_message(random, bundle),
             some_ack(random),
             random.choice(list(VIEW_MAKERS.values()))(random),

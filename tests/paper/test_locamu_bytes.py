@@ -3,6 +3,7 @@
 import pytest
 
 from whence_lab.experiments.headers import measure, scenario
+from whence_lab.experiments.vector_clocks import crossings
 
 pytestmark = pytest.mark.no_cover
 
@@ -42,6 +43,27 @@ def test_a_vector_clock_costs_twelve_bytes_with_one_publisher_and_grows_with_the
 def test_causal_barriers_name_every_destination_and_one_predecessor_for_each() -> None:
     """8 bytes per target and 8 per entry: nearly 16 per node with one publisher."""
     assert steady("barriers", 63, 1, 2, 4) == pytest.approx(8 * 63 + 8 * 62, abs=1)
+
+
+def test_a_rival_is_counted_by_its_papers_formula_and_as_it_is_written() -> None:
+    """Varints and bit sets make what is written smaller than the formulas; a vector clock's rows are as the formula."""
+    barriers, near, clock = (measure(scenario(level, 63, 1, 3)) for level in ("barriers", "neighbourhood", "cbcast"))
+    assert barriers.written < barriers.mean / 20
+    assert near.written < near.mean / 2
+    assert clock.mean < clock.written < clock.mean + 10
+
+
+def test_the_mean_of_a_vector_clock_from_the_start_is_below_the_steady_one() -> None:
+    """Publishers know little of each other at first: a mean over the first rounds says less than later ones do."""
+    short, long = measure(scenario("cbcast", 63, 16, 3)).mean, measure(scenario("cbcast", 63, 16, 12)).mean
+    assert short < long < steady("cbcast", 63, 16, 6, 12)
+
+
+def test_counting_without_members_gives_the_simulated_bytes_of_a_vector_clock() -> None:
+    """From distances and times of publication alone; so 444 and 1,690 bytes are no slip of the members' code."""
+    for publishers in (1, 16):
+        simulated = measure(scenario("cbcast", 63, publishers, 4)).mean
+        assert crossings(63, publishers, 4).mean_bytes() == pytest.approx(simulated, abs=1e-9)
 
 
 def test_the_neighbourhood_names_three_forwarders_at_most() -> None:

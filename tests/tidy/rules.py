@@ -193,7 +193,22 @@ def _level_of(name: str) -> str:
 
 
 LEVEL_NAMES = frozenset(
-    {"eventual", "fifo", "optimistic", "causal", "total", "canary", "cbcast", "barriers", "neighbourhood"}
+    {
+        "eventual",
+        "fifo",
+        "optimistic",
+        "causal",
+        "total",
+        "canary",
+        "cbcast",
+        "barriers",
+        "neighbourhood",
+        "vcube",
+        "scribe",
+        "gryphon",
+        "plumtree",
+        "thicket",
+    }
 )
 
 

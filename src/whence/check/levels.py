@@ -19,6 +19,11 @@ PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
     "cbcast": _CAUSAL,
     "barriers": _CAUSAL,
     "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),
+    "vcube": _CAUSAL,
+    "scribe": ("integrity", *_ARRIVAL),
+    "gryphon": (*_BASE, "fifo", *_ARRIVAL),
+    "plumtree": (*_BASE, *_ARRIVAL),
+    "thicket": (*_BASE, *_ARRIVAL),
     "canary": _FIFO,
 }
 """What each level promises. The canary promises what it is known to break."""

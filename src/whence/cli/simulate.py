@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
-from whence.sim.lab import spec_of
+from whence.sim.lab import RIVALS, spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
@@ -28,7 +28,7 @@ from whence.trace.memory import digest_of
 def simulate(
     level: Annotated[
         str,
-        typer.Option(help="A level, or a rival: cbcast, barriers, neighbourhood. canary is wrong on purpose."),
+        typer.Option(help=f"A level, or a rival: {', '.join(RIVALS)}. canary is wrong on purpose."),
     ],
     nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
     events: Annotated[

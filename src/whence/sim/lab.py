@@ -15,8 +15,11 @@ from whence.sim.canary import CANARY
 from whence.sim.canary import SPEC as CANARY_SPEC
 from whence.sim.scenario import Scenario
 
-RIVALS = ("cbcast", "barriers", "neighbourhood")
+RIVALS = ("cbcast", "barriers", "neighbourhood", "vcube", "scribe", "gryphon", "plumtree", "thicket")
 """The levels that only the lab has."""
+
+REPAIRING = ("neighbourhood", "scribe", "gryphon", "plumtree", "thicket")
+"""Those of them that go on when some of their members crash, and take these back."""
 
 LIVING = {"causal-living": "causal", "total-strict": "total"}
 """Groups on views, by the name under which they are explored: the level that they are of."""

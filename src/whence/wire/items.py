@@ -1,8 +1,8 @@
 """Every item that two members exchange: the table of contents of the protocol.
 
 Each item is defined beside the code that uses it; its number here never changes. Numbers are only appended: a number
-that was once on the wire never means anything else. 81 to 83 belong to rivals, which are only simulated; 84 and 85 were
-a mesh with fixed members.
+that was once on the wire never means anything else. 81 to 83 and 200 to 255 belong to rivals, which are only simulated;
+84 and 85 were a mesh with fixed members.
 """
 
 from typing import Annotated, Union

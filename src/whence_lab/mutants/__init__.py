@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.level import LevelSpec
 from whence.errors import UsageError
-from whence_lab.mutants import gossip, living, merge, node, optimistic, orders, taking, tickets, tree, views
+from whence_lab.mutants import gossip, living, merge, node, optimistic, orders, rivals, taking, tickets, tree, views
 
 
 class Mutant(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Mutant(Struct, frozen=True):
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     Mutant(*bug)
-    for module in (orders, gossip, views, node, tree, taking, merge, tickets, optimistic, living)
+    for module in (orders, gossip, views, node, tree, taking, merge, tickets, optimistic, living, rivals)
     for bug in module.BUGS
 )
 

@@ -2,19 +2,22 @@
 
 Promises: causal order across groups, without crashes or loss.
 The sentence that decides: a message is delivered when all that it names for this member has been delivered here.
+What is collected: an entry (l, x) for destination k is dropped once Delivered[l, k] >= x is known, whoever told it. A
+message of i shows what i has delivered: all that its barrier names, for whichever destination, has been delivered to i
+as far as it was sent to i, because i delivered something that follows it.
 Costs per copy: 8 bytes per destination, and 8 per destination and direct predecessor not known to be delivered there.
-Source: Prakash, Raynal, Singhal 1997, as in LoCaMu section 11.2; bytes as in 7.1.
+Source: Prakash, Raynal, Singhal 1997, as in the thesis (2.4.2) and LoCaMu section 11.2; bytes as in 7.1.
 """
 
 from functools import lru_cache
 from typing import TypeAlias
 
-from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader, packed
 from whence.types import Bundle
+from whence_lab.rivals.cost import RivalCost
 
 Barrier: TypeAlias = dict[tuple[int, int], int]
 """Per message (publisher, number), the destinations that must have delivered it, one bit each. A barrier has
@@ -45,13 +48,12 @@ class Barriers:
     """Direct dependencies of one member."""
 
     def __init__(self, place: Place) -> None:
-        self.cost = Cost()
+        self.cost = RivalCost()
         self._me = place.me
         self._overlay = place.overlay
         self._sent = 0
         self._barrier: Barrier = {}
-        self._delivered: dict[int, int] = {}
-        """By publisher, the highest number delivered here."""
+        self._delivered = DeliveredMatrix()
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
@@ -64,18 +66,18 @@ class Barriers:
         if others:
             self._barrier[stamp.publisher, stamp.number] = others
         if dests != others:
-            self._delivered[self._me] = self._sent
+            self._delivered.learn(self._me, {self._me: self._sent})
         return stamp
 
     def encode(self, peer: int, stamp: Stamp) -> bytes:
         """Write the whole stamp; all hops carry the same."""
         table = self._overlay.table(stamp.group)
-        self.cost.add(ENTRY_BYTES * (len(table.members) + stamp.entries))
         if not stamp.written:
             size = self._overlay.size // 8 + 1
             header = packed([stamp.group, stamp.publisher, stamp.number, size, len(stamp.barrier)])
             names = [packed(name) + mask.to_bytes(size, "little") for name, mask in stamp.barrier.items()]
             stamp.written = header + b"".join(names)
+        self.cost.count(ENTRY_BYTES * (len(table.members) + stamp.entries), len(stamp.written))
         return stamp.written
 
     def decode(self, peer: int, reader: Reader) -> Stamp:
@@ -110,7 +112,7 @@ class Barriers:
     def _falls(self, barrier: Barrier) -> bool:
         me, delivered = self._me, self._delivered
         return all(
-            delivered.get(publisher, 0) >= number for (publisher, number), mask in barrier.items() if mask >> me & 1
+            delivered.has(publisher, number, me) for (publisher, number), mask in barrier.items() if mask >> me & 1
         )
 
     def _take(self, stamp: Stamp) -> None:
@@ -118,19 +120,82 @@ class Barriers:
 
         At its own destinations, the message itself stands for what it names.
         """
-        self._delivered[stamp.publisher] = stamp.number
+        shown = self._shown_by(stamp)
+        self._delivered.learn(stamp.publisher, shown)
+        self._delivered.learn(self._me, {stamp.publisher: stamp.number})
         dests, mine = self._overlay.table(stamp.group).mask, self._barrier
         myself = 1 << self._me
         for name, mask in stamp.barrier.items():
-            left = mine.get(name, 0) & ~(mask & dests) | mask & ~dests & ~myself
+            added = mask & ~dests & ~myself
+            if added:
+                added &= ~self._delivered.reached_by(*name)
+            left = mine.get(name, 0) & ~(mask & dests) | added
             if left:
                 mine[name] = left
             else:
                 mine.pop(name, None)
-        others = dests & ~myself & ~(1 << stamp.publisher)
+        others = dests & ~myself & ~self._delivered.reached_by(stamp.publisher, stamp.number)
         if others:
             name = (stamp.publisher, stamp.number)
             mine[name] = mine.get(name, 0) | others
+        self._collect(stamp.publisher, shown)
+
+    def _shown_by(self, stamp: Stamp) -> dict[int, int]:
+        """Return what a message shows that its publisher has delivered: the highest number of each publisher."""
+        shown = {stamp.publisher: stamp.number}
+        for publisher, number in stamp.barrier:
+            if number > shown.get(publisher, 0):
+                shown[publisher] = number
+        return shown
+
+    def _collect(self, by: int, shown: dict[int, int]) -> None:
+        """Drop what is named for a destination that is now known to have delivered it."""
+        mine, bit = self._barrier, 1 << by
+        for name, mask in list(mine.items()):
+            if mask & bit and shown.get(name[0], 0) >= name[1]:
+                if mask == bit:
+                    del mine[name]
+                else:
+                    mine[name] = mask ^ bit
+
+
+class DeliveredMatrix:
+    """Which messages are known to have been delivered where: Delivered[l, k] for publisher l and process k.
+
+    Stored by publisher and number, with a bit for each process that has delivered up to there and not known further:
+    rows of a matrix of N x N are mostly the same.
+    """
+
+    __slots__ = ("_reached",)
+
+    def __init__(self) -> None:
+        self._reached: dict[int, dict[int, int]] = {}
+
+    def learn(self, process: int, numbers: dict[int, int]) -> None:
+        """Record that a process has delivered each publisher's messages up to a number."""
+        bit = 1 << process
+        for publisher, number in numbers.items():
+            row = self._reached.setdefault(publisher, {})
+            known, mask = next(((each, mask) for each, mask in row.items() if mask & bit), (0, 0))
+            if known >= number:
+                continue
+            if mask == bit:
+                del row[known]
+            elif mask:
+                row[known] = mask ^ bit
+            row[number] = row.get(number, 0) | bit
+
+    def has(self, publisher: int, number: int, process: int) -> bool:
+        """Tell whether a process is known to have delivered a publisher's messages up to a number."""
+        return bool(self.reached_by(publisher, number) >> process & 1)
+
+    def reached_by(self, publisher: int, number: int) -> int:
+        """Return the processes that are known to have delivered a publisher's messages up to a number, a bit each."""
+        found = 0
+        for known, mask in self._reached.get(publisher, {}).items():
+            if known >= number:
+                found |= mask
+        return found
 
 
 @lru_cache(STAMPS_MAX)

@@ -8,7 +8,6 @@ with the number of publishers.
 Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in 7.1.
 """
 
-from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import NODES
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
@@ -17,6 +16,7 @@ from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader
 from whence.types import Bundle
 from whence_lab.reference.thesis import put_rows
+from whence_lab.rivals.cost import RivalCost
 
 CELLS_MAX = 1 << 17
 """Entries of one stamp."""
@@ -38,7 +38,7 @@ class Cbcast:
     """Vector clocks of one member."""
 
     def __init__(self, place: Place) -> None:
-        self.cost = Cost()
+        self.cost = RivalCost()
         self._me = place.me
         self._overlay = place.overlay
         self._clocks: PairNumbers = {}
@@ -64,7 +64,7 @@ class Cbcast:
                 rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = 0
         self._sent[peer] = stamp.clocks
         into = bytearray(stamp.publisher.to_bytes(2, "little") + stamp.group.to_bytes(2, "little"))
-        self.cost.add(put_rows(into, rows))
+        self.cost.count(put_rows(into, rows), len(into))
         return bytes(into)
 
     def decode(self, peer: int, reader: Reader) -> Stamp:

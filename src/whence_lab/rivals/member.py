@@ -10,18 +10,17 @@ Source: LoCaMu section 11.2, baselines as implemented.
 from collections.abc import Sequence
 from typing import Annotated, Any, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
-from whence.core.levels.causal.tree.topology import OverlaySettings
 from whence.core.ready import BundleItem, Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
+from whence_lab.rivals.cost import RivalCost
 
 HEADER_BYTES_MAX = 1 << 20
 """Causal Barriers list every destination, and for each what it must have delivered."""
@@ -40,17 +39,10 @@ class TreeCopy(BundleItem, frozen=True, tag=81):
     bundle: Bundle
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What can be set for the rivals on a tree."""
-
-    overlay: OverlaySettings = OverlaySettings()
-    limits: Limits = Limits()
-
-
 class RivalOrder(Protocol):
     """A rival's order: what it writes on a message, and when a message may be delivered."""
 
-    cost: Cost
+    cost: RivalCost
 
     def stamp(self, group: int, bundle: Bundle) -> Any:
         """Return what a message published now comes after."""
@@ -68,24 +60,17 @@ class RivalOrder(Protocol):
         """Return the number of messages held back."""
 
 
-class RivalMember:
-    """One node of a tree that forwards, and delivers in a rival's order."""
+class RivalBase:
+    """What members of all rivals share: the places and groups of an overlay, numbers of own events, and refusals."""
 
-    def __init__(self, me: Process, place: Place, order: RivalOrder, limits: Limits) -> None:
+    def __init__(self, me: Process, place: Place, limits: Limits) -> None:
         self.me = me
-        self.order = order
+        self.cost = RivalCost()
+        """What stamps took on the wire, where a paper has a formula for it."""
         self._place = place
         self._limits = limits
         self._up = False
         self._published = 0
-        self._turns: dict[int, int] = {}
-        self._expected: dict[int, int] = {}
-        self._early: dict[tuple[int, int], TreeCopy] = {}
-
-    @property
-    def cost(self) -> Cost:
-        """Return what stamps took on the wire."""
-        return self.order.cost
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start."""
@@ -110,6 +95,10 @@ class RivalMember:
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events to a group as one bundle. Raises NotMemberError, UsageError or LimitError."""
+        raise NotImplementedError
+
+    def _bundled(self, group: int, payloads: Sequence[bytes]) -> tuple[Bundle, Ready]:
+        """Return a new bundle, and a Ready that says so. Raises NotMemberError, UsageError or LimitError."""
         if not self._up:
             raise NotMemberError("only a member may publish, and this one has not started")
         if not 0 <= group < self._place.overlay.group_count:
@@ -117,9 +106,52 @@ class RivalMember:
         self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
-        ready = Ready(published=Returned(bundle, group))
+        return bundle, Ready(published=Returned(bundle, group))
+
+    def _is_member(self, group: int) -> bool:
+        return self._place.me in self._place.overlay.table(group).is_member
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take a peer's item."""
+        raise NotImplementedError
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Do nothing: links are reliable, by assumption."""
+        return Ready()
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Refuse. Raises UsageError."""
+        raise UsageError(f"members of this level know no act {name!r}")
+
+    def tick(self, now: Instant) -> Ready:
+        """Do nothing: nothing is ever due."""
+        return Ready()
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: the driver knows the tree."""
+        return None
+
+    def gauges(self) -> list[Gauge]:
+        """Return nothing."""
+        return []
+
+
+class RivalMember(RivalBase):
+    """One node of a tree that forwards, and delivers in a rival's order."""
+
+    def __init__(self, me: Process, place: Place, order: RivalOrder, limits: Limits) -> None:
+        super().__init__(me, place, limits)
+        self.order = order
+        self.cost = order.cost
+        self._turns: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
+        self._early: dict[tuple[int, int], TreeCopy] = {}
+
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events to a group as one bundle. Raises NotMemberError, UsageError or LimitError."""
+        bundle, ready = self._bundled(group, payloads)
         stamp = self.order.stamp(group, bundle)
-        if self._place.me in self._place.overlay.table(group).is_member:
+        if self._is_member(group):
             ready.deliver.append(Delivery(bundle))
         self._forward(group, stamp, bundle, self._place.me, ready)
         return bundle, self._place.addressed(ready)
@@ -149,9 +181,8 @@ class RivalMember:
         except ValueError:
             ready.notes.append(Note("reject", "no_header", copy.bundle, peer))
             return
-        member = self._place.me in self._place.overlay.table(copy.group).is_member
         self._forward(copy.group, stamp, copy.bundle, peer, ready)
-        for _, bundle in self.order.admit(copy.group, stamp, copy.bundle, member=member):
+        for _, bundle in self.order.admit(copy.group, stamp, copy.bundle, member=self._is_member(copy.group)):
             ready.deliver.append(Delivery(bundle))
 
     def _forward(self, group: int, stamp: Any, bundle: Bundle, upstream: int, ready: Ready) -> None:
@@ -162,22 +193,6 @@ class RivalMember:
                 self._turns[peer] = turn + 1
                 copy = TreeCopy(group, turn, self.order.encode(peer, stamp), bundle)
                 ready.send.append(Send((peer,), copy))
-
-    def unreachable(self, peer: int, now: Instant) -> Ready:
-        """Do nothing: links are reliable, by assumption."""
-        return Ready()
-
-    def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """Refuse. Raises UsageError."""
-        raise UsageError(f"members of this level know no act {name!r}")
-
-    def tick(self, now: Instant) -> Ready:
-        """Do nothing: nothing is ever due."""
-        return Ready()
-
-    def view(self) -> tuple[int, ...] | None:
-        """Return None: the driver knows the tree."""
-        return None
 
     def gauges(self) -> list[Gauge]:
         """Return what waits for its turn on a link, and what waits for what it follows."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from whence.errors import UsageError
 from whence.sim.canary import CANARY
 from whence.sim.fault_plan import check_fault_plan, read_fault_plan
-from whence.sim.lab import RIVALS, check_level
+from whence.sim.lab import REPAIRING, RIVALS, check_level
 from whence.sim.scenario import Scenario
 from whence.sim.scenarios import gossip, merge, tickets, tree
 from whence.sim.scenarios.request import Request
@@ -35,6 +35,7 @@ SCENARIOS: dict[str, LevelScenarios] = {
     "total": LevelScenarios(merge.simulation),
     CANARY: LevelScenarios(gossip.simulation),
     **dict.fromkeys(RIVALS, LevelScenarios(tree.rival_simulation)),
+    **dict.fromkeys(REPAIRING, LevelScenarios(tree.repairing_simulation)),
 }
 """The builder of each level's scenarios."""
 

@@ -17,6 +17,8 @@ SPACING_NS = 20 * MS
 SETTLE_NS = 8 * SECOND_NS
 DEADLINE_NS = 3 * SECOND_NS
 REST_NS = 6 * SECOND_NS
+WARM_NS = 3 * SECOND_NS
+"""The time in which overlays that are not given build themselves."""
 
 
 def simulation(request: Request) -> Scenario:
@@ -31,7 +33,15 @@ def rival_simulation(request: Request) -> Scenario:
     return _simulation(request, sync_ns=0)
 
 
-def _simulation(request: Request, sync_ns: int) -> Scenario:
+def repairing_simulation(request: Request) -> Scenario:
+    """Return the scenario that was asked for, at a level that builds its overlay first and repairs it after crashes.
+
+    With faults, some members crash and come back, few at a time. Raises UsageError.
+    """
+    return _simulation(request, sync_ns=0, start=WARM_NS, lossy=False)
+
+
+def _simulation(request: Request, sync_ns: int, start: int = 0, *, lossy: bool = True) -> Scenario:
     nodes = request.nodes
     settings: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes} | request.settings
     values: Any = spec_of(request.level).settings_from(settings)
@@ -39,7 +49,7 @@ def _simulation(request: Request, sync_ns: int) -> Scenario:
     if overlay.size != nodes:
         raise UsageError(f"--nodes: the tree has {overlay.size} nodes, not {nodes}")
     rng = RandomStreams(request.seed).of("workload")
-    phases = timeline(request, SPACING_NS, SETTLE_NS)
+    phases = timeline(request, SPACING_NS, SETTLE_NS, start)
     faulty = request.faulty_events
 
     def publications(count: int, start: int) -> list[Publish]:
@@ -53,12 +63,13 @@ def _simulation(request: Request, sync_ns: int) -> Scenario:
     plan = request.plan or FaultPlan(network=NetworkModel(fifo_links=True))
     if request.plan is None and faulty:
         crashes = crashes_within(overlay, max(1, nodes // 6), phases.heal_at, request.seed)
-        plan = FaultPlan(crashes, NetworkModel(fifo_links=True, loss=0.05, duplicate=0.02), DRIFTING)
+        network = NetworkModel(fifo_links=True, loss=0.05, duplicate=0.02)
+        plan = FaultPlan(crashes, network if lossy else NetworkModel(fifo_links=True), DRIFTING)
     rest_at = phases.live_until + REST_NS
     return Scenario(
         level=request.level, seed=request.seed, nodes=nodes, settings=settings,
         network=plan.network, clocks=plan.clocks, faults=plan.faults, sync_ns=sync_ns,
-        publishes=publications(faulty, 0) + publications(request.events - faulty, phases.live_from),
+        publishes=publications(faulty, start) + publications(request.events - faulty, phases.live_from),
         heal_at_ns=phases.heal_at, live_from_ns=phases.live_from, live_until_ns=phases.live_until,
         deadline_ns=DEADLINE_NS, rest_at_ns=rest_at, end_at_ns=rest_at + MS,
     )  # fmt: skip

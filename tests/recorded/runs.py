@@ -24,7 +24,7 @@ TABLE = Path(__file__).with_name("digests.json")
 
 SWARM = {
     "eventual": 36, "fifo": 36, "optimistic": 24, "causal": 48, "total": 24, "cbcast": 8, "barriers": 8,
-    "neighbourhood": 8,
+    "neighbourhood": 8, "vcube": 4, "scribe": 4, "gryphon": 4, "plumtree": 4, "thicket": 4,
 }  # fmt: skip
 """How many schedules of each level's swarm, from seed 1 on: any faults, spreads, views, numbers and timing."""
 

@@ -98,18 +98,23 @@ def gather(
         target = directory(Path(out), "--out")
         prepare(found)
         path, rows = write_gathered(target, local)
+    _tell(found, str(path), rows, json=json)
+
+
+def _tell(found: GatheredRun, path: str, rows: int, *, json: bool) -> None:
+    """Print what was gathered, and what is not there."""
     missing = [f"process {node}, incarnation {inc}, {INCOMPLETE[why]}" for node, inc, why in found.incomplete]
+    killed = [f"process {node}, incarnation {inc}" for node, inc in found.killed]
     for sentence in missing:
         print_message(f"{sentence}; verdicts that need it will be unknown")
-    run = found.run
-    killed = [f"process {node}, incarnation {inc}" for node, inc in found.killed]
     for who in killed:
         print_message(
             f"{who}, was killed or still runs: the last events that its application was handed may not be on file"
         )
+    run = found.run
     if json:
         print_json(
-            0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable, incomplete=missing,
+            0, trace=path, rows=rows, nodes=run.nodes, level=run.level, durable=run.durable, incomplete=missing,
             killed=killed,
         )  # fmt: skip
     else:

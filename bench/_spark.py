@@ -34,13 +34,15 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
     parts.write.parquet(str(directory))
 
 
-def write_big_trace(spark: SparkSession, directory: Path, deliveries: int) -> Path:
+def write_big_trace(spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0) -> Path:
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
     An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
+    `swaps`: so many times, the first listener delivers the first event of a round before the last of the round before.
     """
     members = PUBLISHERS + LISTENERS
     rounds = -(-deliveries // (PUBLISHERS * members))
+    period = max(2, (rounds - 1) // swaps) if swaps else rounds + 1
     run = Run(
         run_id="big", version=__version__, level="total", seed=0, nodes=list(range(members)),
         groups={GROUP: list(range(members))}, phases=Phases(0, 0, rounds * 1000, 10**9),
@@ -58,7 +60,10 @@ def write_big_trace(spark: SparkSession, directory: Path, deliveries: int) -> Pa
         f"id div {members * PUBLISHERS} as round", f"(id div {PUBLISHERS}) % {members} as s", f"id % {PUBLISHERS} as q"
     )
     per_round = f"if(s < {PUBLISHERS}, {PUBLISHERS + 1}, {PUBLISHERS})"
-    ev = f"round * {per_round} + q + if(s < {PUBLISHERS}, 1, 0)"
+    late = f"s = {PUBLISHERS} and round % {period} = 0 and round < {swaps * period} and q = {PUBLISHERS - 1}"
+    early = f"s = {PUBLISHERS} and round % {period} = 1 and round < {swaps * period} and q = 0"
+    swapped = f"case when {late} then 1 when {early} then -1 else 0 end"
+    ev = f"round * {per_round} + q + if(s < {PUBLISHERS}, 1, 0) + {swapped}"
     delivered = steps.selectExpr(
         "int(s) as node", f"{ev} as ev", "round * 1000 + 500 + q as t_clk", "round * 1000 + 500 + q as t_true",
         *_split(event), f"round * {PUBLISHERS} + q as pos", *_split(key), *_split(about), "0L as hold_ns",

@@ -7,11 +7,11 @@ from secrets import token_hex
 import pytest
 from pyspark.sql import SparkSession
 
-from whence.pipeline.session import configure_for_size, session
+from whence.pipeline.session import BRIEF_JAVA, configure_for_size, session
 from whence.pipeline.storage import UriPath
 
-BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"}
-"""Tests are short: most of Spark's code runs once or twice, and compiling it well would never pay."""
+BRIEF = {"spark.driver.defaultJavaOptions": BRIEF_JAVA}
+"""Tests are short, as are commands on little input."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session of two cores; it lasts as long as the worker, because starting another takes seconds."""
-    made = session("local[2]", BRIEF)
+    made = session("local[2]", input_bytes=0)
     configure_for_size(made, 0)
     yield made
     made.stop()

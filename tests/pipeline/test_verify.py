@@ -14,7 +14,7 @@ from whence.check.judge import judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.pipeline import verify as verifying
-from whence.pipeline.certificate import PROVABLE, proved_verdicts
+from whence.pipeline.certificate import PROVABLE, certified
 from whence.pipeline.events import FILES_READ, find_input, read_events
 from whence.pipeline.promise_tables import PROMISES
 from whence.pipeline.session import SMALL_BYTES, configure_for_size
@@ -355,7 +355,7 @@ def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
     traces, verified = told
     wanted = dict.fromkeys(traces, EVERY)
     configure_for_size(spark, 0)
-    proved = proved_verdicts(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
+    proved = certified(read_events(spark, find_input([directory]), wanted, tmp_path), wanted).verdicts
     settled: dict[str, set[str]] = {}
     for judged in verified.runs:
         for verdict in judged.verdicts:

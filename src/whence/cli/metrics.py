@@ -30,6 +30,7 @@ def metrics(
         start = starting(master, conf)
         found = events.find_input(placed(trace, start) for trace in traces)
         into = measuring.check_free(placed_directory(out, start, "--out"), overwrite=overwrite)
+        start.input_bytes = found.bytes
         with measuring.measures(start(), found) as tables:
             written = measuring.write_metrics(tables, into, overwrite=overwrite)
     if json:

@@ -36,6 +36,7 @@ def report(
         places = [placed(trace, start) for trace in traces]
         page = placed(out, start)
         found = events.find_input(places)
+        start.input_bytes = found.bytes
         judged = reporting.write_report(start(), places, page, found)
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)

@@ -1,8 +1,7 @@
 """What the commands on Spark share: the session, started when it is needed, and places that may be URIs."""
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.cli.output import directory, parse_settings
 
@@ -10,17 +9,28 @@ if TYPE_CHECKING:
     from whence.pipeline.storage import AnyPath, Session, Start
 
 
-def starting(master: str | None, conf: list[str] | None) -> "Start":
-    """Return what starts Spark when it is first called, and gives the same session from then on. Raises UsageError."""
-    settings = parse_settings(conf or [], "--conf")
+class Starting:
+    """Starts Spark when it is first called, and gives the same session from then on."""
 
-    @cache
-    def start() -> "Session":
-        from whence.pipeline.session import session
+    def __init__(self, master: str | None, settings: dict[str, Any]) -> None:
+        self._master, self._settings = master, settings
+        self.input_bytes: int | None = None
+        """How much Spark will read, where that is known before it starts."""
+        self._session: Session | None = None
 
-        return session(master, settings)
+    def __call__(self) -> "Session":
+        """Return the session. Raises UsageError."""
+        from whence.pipeline.session import BRIEF_BYTES, session
 
-    return start
+        if self._session is None:
+            size = BRIEF_BYTES if self.input_bytes is None else self.input_bytes
+            self._session = session(self._master, self._settings, input_bytes=size)
+        return self._session
+
+
+def starting(master: str | None, conf: list[str] | None) -> Starting:
+    """Return what starts Spark when it is first called. Raises UsageError."""
+    return Starting(master, parse_settings(conf or [], "--conf"))
 
 
 def placed(place: str, start: "Start") -> "AnyPath":

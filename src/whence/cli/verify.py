@@ -59,6 +59,7 @@ def verify(
         start = starting(master, conf)
         places = [placed(trace, start) for trace in traces]
         found = events.find_input(places)
+        start.input_bytes = found.bytes
         done = judging.verify(start(), places, promise or None, found=found)
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"

@@ -49,7 +49,9 @@ PUBLISHERS_MAX: Final = 32
 
 _FAULT_KINDS: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
 _KEY: Final = (K_HI, K_MID, K_LO)
-_SLOT, _OWN_SLOT, _PLACE, _IS_PUBLISH, _OK = "slot", "own_slot", "place", "is_publish", "ok"
+SLOT, OWN_SLOT, AT, IS_PUBLISH, OK = "slot", "own_slot", "place", "is_publish", "ok"
+NEEDS = "needs"
+"""What an event directly follows: how far its publisher had come with each publisher, by slot."""
 _ORDERS: Final = (causal.CAUSAL, causal.OPTIMISTIC)
 
 
@@ -127,15 +129,15 @@ def lines_table(events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: 
         events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(fault_free))), fault_free
     )
     known = rows.select(
-        RUN_ID, NODE, EV, _SLOT, _OWN_SLOT, (F.col(M_SEQ) - F.col("first")).alias(_PLACE),
-        (F.col(KIND) == Kind.PUBLISH.value).alias(_IS_PUBLISH), (F.col(NODE) == F.col(M_PID)).alias("is_own"),
+        RUN_ID, NODE, EV, SLOT, OWN_SLOT, (F.col(M_SEQ) - F.col("first")).alias(AT),
+        (F.col(KIND) == Kind.PUBLISH.value).alias(IS_PUBLISH), (F.col(NODE) == F.col(M_PID)).alias("is_own"),
         *extra,
     )  # fmt: skip
     line = Window.partitionBy(RUN_ID, NODE).orderBy(EV).rowsBetween(Window.unboundedPreceding, -1)
-    came = F.col(_PLACE) + 1
-    delivers = ~F.col(_IS_PUBLISH)
+    came = F.col(AT) + 1
+    delivers = ~F.col(IS_PUBLISH)
     walked = {
-        **{f"reach_{at}": _or_zero(F.max(F.when(F.col(_SLOT) == at, came)).over(line)) for at in range(slots)},
+        **{f"reach_{at}": _or_zero(F.max(F.when(F.col(SLOT) == at, came)).over(line)) for at in range(slots)},
         "reach_own": _or_zero(F.max(F.when(delivers & F.col("is_own"), came)).over(line)),
     }
     if total.PROMISE in wanted:
@@ -143,7 +145,7 @@ def lines_table(events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: 
     if _about_keys(wanted):
         key = F.struct(*(F.coalesce(name, F.lit(0)).alias(name) for name in _KEY))
         walked["heard"] = F.last(F.when(delivers, key), ignorenulls=True).over(line)
-        walked["said"] = F.last(F.when(F.col(_IS_PUBLISH), key), ignorenulls=True).over(line)
+        walked["said"] = F.last(F.when(F.col(IS_PUBLISH), key), ignorenulls=True).over(line)
         walked["key"] = key
     return known.withColumns(walked)
 
@@ -163,10 +165,10 @@ def with_slots(rows: DataFrame, fault_free: dict[str, FaultFreeRun]) -> DataFram
         # One large run whose publishers are numbered like slots: no look-up for each of its rows.
         known = F.col(M_PID).between(0, len(slots) - 1) & (F.col(M_INC) == slots[0][3]) & (F.col(GRP) == slots[0][1])
         of_node = F.when(F.col(NODE).between(0, len(slots) - 1), F.col(NODE))
-        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1), _OWN_SLOT: of_node})
-    shape = f"{RUN_ID} string, {GRP} string, {M_PID} int, {M_INC} int, {_SLOT} int, first bigint"
+        return rows.withColumns({SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1), OWN_SLOT: of_node})
+    shape = f"{RUN_ID} string, {GRP} string, {M_PID} int, {M_INC} int, {SLOT} int, first bigint"
     table = rows.sparkSession.createDataFrame(slots, shape)
-    own = table.select(RUN_ID, F.col(M_PID).alias(NODE), F.col(_SLOT).alias(_OWN_SLOT))
+    own = table.select(RUN_ID, F.col(M_PID).alias(NODE), F.col(SLOT).alias(OWN_SLOT))
     return rows.join(F.broadcast(table), [RUN_ID, GRP, M_PID, M_INC], "left").join(
         F.broadcast(own), [RUN_ID, NODE], "left"
     )
@@ -183,15 +185,13 @@ def _about_keys(wanted: set[str]) -> list[str]:
 
 def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
     """Return every event with what its publication and its deliveries show."""
-    publish = F.col(_IS_PUBLISH)
-    reach = F.element_at(F.array(*(F.col(f"reach_{at}") for at in range(slots))), F.col(_SLOT) + 1)
-    is_next = F.when(publish, F.col("is_own") & (F.col(_PLACE) == reach)).otherwise(
-        F.when(F.col("is_own"), (F.col(_PLACE) == F.col("reach_own")) & (F.col(_PLACE) < reach)).otherwise(
-            F.col(_PLACE) == reach
-        )
+    publish = F.col(IS_PUBLISH)
+    reach = F.element_at(F.array(*(F.col(f"reach_{at}") for at in range(slots))), F.col(SLOT) + 1)
+    is_next = F.when(publish, F.col("is_own") & (F.col(AT) == reach)).otherwise(
+        F.when(F.col("is_own"), (F.col(AT) == F.col("reach_own")) & (F.col(AT) < reach)).otherwise(F.col(AT) == reach)
     )
     shown = [
-        F.bool_and(F.coalesce(is_next, F.lit(False))).alias(_OK),
+        F.bool_and(F.coalesce(is_next, F.lit(False))).alias(OK),
         F.count_if(publish).alias("published"), F.count_if(~publish).alias("delivered"),
     ]  # fmt: skip
     if wanted & {*_ORDERS, integrity.PROMISE}:
@@ -200,12 +200,12 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in range(slots)]
         haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
-        shown.append(reduce(Column.__and__, enough).alias("in_order"))
+        shown += [reduce(Column.__and__, enough).alias("in_order"), F.array(*needs).alias(NEEDS)]
         if causal.OPTIMISTIC in wanted:
             # A publisher knows its own events, but causes must be delivered to it first, as to others.
             handed = [
                 F.min(
-                    F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))
+                    F.when(~publish, F.when(F.col(OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))
                 )
                 for at in range(slots)
             ]
@@ -226,6 +226,8 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
         shown += [
             (F.bool_and(F.when(~publish, grows)) & (F.min("key") == F.max("key"))).alias("by_key"),
+            (F.min("key") == F.max("key")).alias("one_key"),
+            F.count_if(F.col(K_HI).isNull()).alias("keyless"),
         ]
     if total.PROMISE in wanted:
         shown += [
@@ -236,7 +238,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
             F.col("key") > F.col("said"), F.lit(True)
         )
         shown.append(F.bool_and(F.when(publish, above & F.col(K_HI).isNotNull())).alias("above"))
-    return lines.repartition(RUN_ID, _SLOT, _PLACE).groupBy(RUN_ID, _SLOT, _PLACE).agg(*shown)
+    return lines.repartition(RUN_ID, SLOT, AT).groupBy(RUN_ID, SLOT, AT).agg(*shown)
 
 
 def _is_one(name: str) -> Column:
@@ -250,9 +252,10 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
     timed = T_TRUE in _about_payloads(wanted)
     live = F.col("sent_at").between(F.col("live_from"), F.col("live_until")) if timed else F.lit(False)
     shown = [
-        (F.bool_and(_OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
-        F.sum("delivered").alias("deliveries"), F.count("*").alias("events"),
-        F.sum(F.when(F.col(_PLACE) > 0, F.col("delivered")).otherwise(0)).alias("successors"),
+        (F.bool_and(OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
+        F.sum(F.when(F.col(SLOT).isNotNull(), F.col("delivered")).otherwise(0)).alias("deliveries"),
+        F.count_if(F.col("published") > 0).alias("events"),
+        F.sum(F.when(F.col(AT) > 0, F.col("delivered")).otherwise(0)).alias("successors"),
         F.min("delivered").alias("least"), F.count_if(live).alias("live_events"),
         F.min(F.when(live, F.col("delivered"))).alias("live_least"),
     ]  # fmt: skip
@@ -265,11 +268,13 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
         ]
     if integrity.PROMISE in wanted:
         shown.append(F.sum("sums").alias("sums"))
+    if "keyless" in each.columns:
+        shown.append(F.sum("keyless").alias("keyless"))
     if "follows" in each.columns:
         shown.append(F.sum(F.when(F.col("follows"), F.col("delivered")).otherwise(0)).alias("followers"))
     flags = [
         name
-        for name in ("in_order", "handed_in_order", "as_sent", "by_key", "by_place", "above")
+        for name in ("in_order", "handed_in_order", "as_sent", "by_key", "one_key", "by_place", "above")
         if name in each.columns
     ]
     return known.groupBy(RUN_ID).agg(*shown, *(F.bool_and(name).alias(name) for name in flags))
@@ -278,23 +283,38 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
 # --- what it proves ---
 
 
-def proved_verdicts(events: Events, promises: dict[str, list[str]]) -> dict[str, dict[str, Verdict]]:
-    """Return the verdicts that the pass gives: by run and promise, only those it can prove."""
+class Certified(NamedTuple):
+    """What the pass proved, by run and promise; and what it saw of every run that it could walk."""
+
+    verdicts: dict[str, dict[str, Verdict]]
+    seen: dict[str, dict[str, Any]]
+    runs: dict[str, FaultFreeRun]
+    wanted: set[str]
+
+
+def certified(events: Events, promises: dict[str, list[str]]) -> Certified:
+    """Walk all fault-free runs among those given, and return the verdicts that the pass can prove."""
     fault_free = {
-        run_id: run for run_id, run in fault_free_runs(events).items() if set(promises[run_id]) & set(PROVABLE)
+        run_id: run for run_id, run in fault_free_runs(events).items() if set(promises.get(run_id, ())) & set(PROVABLE)
     }
-    if not fault_free:
-        return {}
     wanted = {promise for run_id in fault_free for promise in promises[run_id]} & set(PROVABLE)
-    slots = max(len(run.slots) for run in fault_free.values())
+    if not fault_free:
+        return Certified({}, {}, {}, wanted)
+    slots = slots_of(fault_free)
     each = events_table(lines_table(events.events, fault_free, wanted), wanted, slots)
     facts = {row[RUN_ID]: row.asDict() for row in events.runs.collect()}
     proved: dict[str, dict[str, Verdict]] = {}
+    seen: dict[str, dict[str, Any]] = {}
     for row in run_facts(each, events.runs, wanted).collect():
-        shown: dict[str, Any] = {**facts[row[RUN_ID]], **row.asDict(), "run": fault_free[row[RUN_ID]]}
-        verdicts = (_proof(promise, shown) for promise in promises[row[RUN_ID]] if promise in PROVABLE)
+        shown = seen[row[RUN_ID]] = {**facts[row[RUN_ID]], **row.asDict(), "run": fault_free[row[RUN_ID]]}
+        verdicts = (proof(promise, shown) for promise in promises[row[RUN_ID]] if promise in PROVABLE)
         proved[row[RUN_ID]] = {verdict.promise: verdict for verdict in verdicts if verdict is not None}
-    return proved
+    return Certified(proved, seen, fault_free, wanted)
+
+
+def slots_of(fault_free: dict[str, FaultFreeRun]) -> int:
+    """Return how many running maxima the pass keeps."""
+    return max(len(run.slots) for run in fault_free.values())
 
 
 PROVABLE: Final = {
@@ -308,10 +328,13 @@ PROVABLE: Final = {
 """What can be proved here, and the sentence that says so where it has no numbers."""
 
 
-def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
-    """Return the verdict about a promise of a run, or None where the pass leaves it open."""
+def proof(promise: str, shown: dict[str, Any], *, settled: bool = False) -> Verdict | None:
+    """Return the verdict about a promise of a run, or None where the pass leaves it open.
+
+    `settled`: whatever the pass leaves open was judged otherwise, and nothing is wrong.
+    """
     members, sentence = shown["run"].members, PROVABLE[promise]
-    if not shown["in_line"]:
+    if not shown["in_line"] and not settled:
         return None
     holds, at_stake = True, shown["deliveries"]
     if promise == integrity.PROMISE:
@@ -339,7 +362,7 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
         at_stake = (shown["events"] if everything else shown["live_events"]) * members
         holds = reach in (members, None) and (promise == arrival.AGREEMENT or shown["in_time"] is not False)
         sentence = _arrived(promise, at_stake, shown)
-    if not holds:
+    if not holds and not settled:
         return None
     if not at_stake:
         return vacuous(promise, NOTHING[promise][1])

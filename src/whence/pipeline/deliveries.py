@@ -5,6 +5,10 @@ it remembers across crashes and no rows are missing. Clocks play no part in it.
 """
 
 from functools import cached_property
+from itertools import count
+from pathlib import Path
+from shutil import rmtree
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -67,6 +71,11 @@ _READ = (
 """Columns that promises read, of all rows but the traffic."""
 
 
+_ROW_BITS: Final = 40
+"""Rows of a file, and files of a run, that an event's number has room for: 2^40 and 2^23."""
+_NUMBERS: Final = count()
+
+
 class RunTables:
     """The tables of some runs, each made when it is first asked for and kept where several promises read it."""
 
@@ -80,32 +89,36 @@ class RunTables:
         self._rows: DataFrame | None = None
         self.runs = events.runs
         self.founders = events.founders
-        self._is_small = events.is_small
-        self._kept: list[DataFrame] = []
+        self.is_large, self._is_clean = not events.is_small, events.is_clean
+        self._work = Path(events.work, f"tables-{next(_NUMBERS)}") if self.is_large and events.work else None
+        self._made = count()
         self.lives = self.keep(events.lives)
 
     def keep(self, table: DataFrame) -> DataFrame:
-        """Keep a table that is read more than once, in memory or on disk.
+        """Make a table that is read more than once, and return what was made.
 
-        Where tables are small, plans are what costs: a table made at once forgets how it was made, and everything
-        that is built on it has a short plan. Where they are large, they are made when they are needed, and again if a
-        machine is lost.
+        It forgets how it was made, so that everything that is built on it has a short plan: plans that repeat others
+        cost more than the rows. Small tables stay in memory. Large ones are written as Parquet where there is a work
+        directory, and whoever reads them reads only the columns that it needs.
         """
-        if self._is_small:
+        if self._work is None:
             return table.localCheckpoint(eager=True)
-        self._kept.append(table.persist())
-        return table
+        where = str(self._work / str(next(self._made)))
+        table.write.parquet(where)
+        return table.sparkSession.read.schema(table.schema).parquet(where)
 
     def close(self) -> None:
-        """Release all tables that were kept."""
-        for table in self._kept:
-            table.unpersist()
+        """Remove the tables that were written."""
+        if self._work is not None:
+            rmtree(self._work, ignore_errors=True)
 
     def rows_of(self, *kinds: Kind) -> DataFrame:
         """Return the rows of some kinds."""
         if self._rows is None:
             read = [kind.value for kind in Kind if kind not in _TRAFFIC]
-            self._rows = self.keep(self.events.filter(F.col(KIND).isin(read)).select(*_READ))
+            rows = self.events.filter(F.col(KIND).isin(read)).select(*_READ)
+            # Large clean input lies on disk already, by kind and column; there is nothing to gain from a copy.
+            self._rows = rows if self.is_large and self._is_clean else self.keep(rows)
         return self._rows.filter(F.col(KIND).isin([kind.value for kind in kinds]))
 
     def steps_of(self, kind: Kind) -> DataFrame:
@@ -135,14 +148,13 @@ class RunTables:
     @cached_property
     def published(self) -> DataFrame:
         """Every event once: its number in the run and its place among its publisher's."""
-        in_run = Window.partitionBy(RUN_ID).orderBy(FILE, ROW)
+        rows = self.publish_rows.filter(F.col(NTH) == 1)
         whose, order = self.of_publisher
         of_publisher = Window.partitionBy(*whose).orderBy(*order)
         return self.keep(
-            self.publish_rows.filter(F.col(NTH) == 1)
-            .select(
+            rows.join(F.broadcast(_numbered_files(rows)), [RUN_ID, FILE]).select(
                 RUN_ID, NODE, INC, LIFE, EV, *MESSAGE, *_OF_PUBLISH, T_CLK, TICKET, EPOCH,
-                (F.row_number().over(in_run) - 1).alias(EVENT),
+                (F.shiftleft("file_number", _ROW_BITS) + F.col(ROW)).alias(EVENT),
                 (F.row_number().over(of_publisher) - 1).alias(RANK),
             )
         )  # fmt: skip
@@ -162,6 +174,8 @@ class RunTables:
             *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO, EPOCH
         )
         again = Window.partitionBy(*PROCESS, *MESSAGE).orderBy(*PLACE)
+        if self.is_large:
+            mine = mine.repartition(RUN_ID, *MESSAGE)  # serves both the window and the join
         counted = mine.withColumn(NTH, F.row_number().over(again))
         first_ev = F.first(EV).over(again.rowsBetween(Window.unboundedPreceding, 0))
         return self.keep(counted.withColumn("first_ev", first_ev).join(origin, [RUN_ID, *MESSAGE], "left"))
@@ -245,6 +259,13 @@ class RunTables:
             F.coalesce(F.col("end.at"), _at(F.lit(2**31 - 1), F.lit(AFTER_ALL))).alias("last"),
             "is_founding",
         ))  # fmt: skip
+
+
+def _numbered_files(rows: DataFrame) -> DataFrame:
+    """Return the files that rows of each run lie in, numbered by name."""
+    by_name = Window.partitionBy(RUN_ID).orderBy(FILE)
+    files = rows.select(RUN_ID, FILE).distinct()
+    return files.withColumn("file_number", F.row_number().over(by_name).cast("bigint"))
 
 
 def _at(inc: Column, ev: Column) -> Column:

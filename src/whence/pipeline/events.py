@@ -87,6 +87,10 @@ class Events(NamedTuple):
     set_aside: list[SetAside]
     is_small: bool = True
     """A job takes seconds, most of them for planning."""
+    is_clean: bool = False
+    """Nothing had to be taken out: the rows are those of the files."""
+    work: str | None = None
+    """A directory for large tables that are made of the rows, where Spark and this process share a disk."""
 
 
 # --- what lies on disk ---
@@ -252,7 +256,8 @@ def read_events(
             events = events.join(F.broadcast(claims), [RUN_ID, NODE, INC, EV], "left_anti")
     return Events(
         runs_table(spark, found, promises or {}), founders_table(spark, found), with_life(events, lives, found),
-        lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES,
+        lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES, events is raw,
+        None if scratch is None else str(scratch),
     )  # fmt: skip
 
 
@@ -341,19 +346,20 @@ def valid_rows(raw: DataFrame) -> DataFrame:
 
 
 def lives_table(events: DataFrame) -> DataFrame:
-    """Return, for every incarnation of every node, how many rows it left, how many numbers they have, and up to which.
+    """Return, for every incarnation of every node, how many rows it left, how many numbers they have, and up to which;
+    and how many rows tell more than that packets travelled (`told`).
 
     The numbers are counted exactly, 64 to a word: each word is the union of the bits of its rows.
     """
     bit = F.when(F.col(EV) >= 0, F.call_function("shiftleft", F.lit(1).cast("bigint"), (F.col(EV) % 64).cast("int")))
     words = events.groupBy(RUN_ID, NODE, INC, F.shiftright(EV, 6).alias("word")).agg(
         F.count("*").alias("rows"), F.bit_or(bit).alias("bits"), F.max(EV).alias("last_ev"),
-        F.count_if(_is_invalid()).alias("invalid"),
+        F.count_if(_is_invalid()).alias("invalid"), F.count_if(~F.col(KIND).isin(*_TRAFFIC)).alias("told"),
     )  # fmt: skip
     return words.groupBy(RUN_ID, NODE, INC).agg(
         F.sum(F.col("rows") - F.col("invalid")).alias("rows"),
         F.coalesce(F.sum(F.bit_count("bits")), F.lit(0)).alias("numbers"),
-        F.max("last_ev").alias("last_ev"), F.sum("invalid").alias("invalid"),
+        F.max("last_ev").alias("last_ev"), F.sum("invalid").alias("invalid"), F.sum("told").alias("told"),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from whence.pipeline.columns import ABSENCE, PROMISE, RUN_ID, union
+from whence.pipeline.columns import ABSENCE, PROMISE, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.promises import (
     arrival,
@@ -46,34 +46,33 @@ class PromiseTables(RunTables):
         return self.keep(tickets.ticket_holds(self))
 
     @cached_property
-    def expected_after_healing(self) -> DataFrame:
-        """The deliveries expected in the liveness phase."""
-        return self.keep(arrival.expected_after_healing(self))
+    def owed_after_healing(self) -> DataFrame:
+        """Whom the events of the liveness phase are owed to."""
+        return self.keep(arrival.owed_after_healing(self))
 
     @cached_property
-    def expected(self) -> DataFrame:
-        """The deliveries that agreement is about: of the whole run where all are promised, else of the last phase."""
+    def owed(self) -> DataFrame:
+        """Whom agreement is about: everybody who ever is a member where all is promised, else in the last phase."""
         everything = F.broadcast(self.runs.filter("expects_all").select(RUN_ID))
         return self.keep(
-            self.expected_after_healing.join(everything, RUN_ID, "left_anti").unionByName(
-                arrival.expected_in_whole_run(self)
-            )
+            self.owed_after_healing.join(everything, RUN_ID, "left_anti").unionByName(arrival.owed_in_whole_run(self))
         )
 
     @cached_property
     def agreement_counts(self) -> DataFrame:
         """Per run, how many deliveries were expected and how many were made."""
-        return self.keep(arrival.arrival_counts(self, self.expected, "came", "agreement"))
+        return self.keep(arrival.arrival_counts(self, self.owed, "came", "agreement"))
 
     @cached_property
     def liveness_counts(self) -> DataFrame:
         """Per run, how many deliveries were expected in the liveness phase and how many came in time."""
-        return self.keep(arrival.arrival_counts(self, self.expected_after_healing, "in_time", "liveness"))
+        return self.keep(arrival.arrival_counts(self, self.owed_after_healing, "in_time", "liveness"))
 
 
 def all_violations(tables: PromiseTables) -> DataFrame:
     """Return all violations of the promises of the runs; those that rest on absence only in complete runs."""
-    return counted_violations(tables, union([make(tables) for make in violation_tables(tables.wanted).values()]))
+    found = [renewed(tables.keep(make(tables))) for make in violation_tables(tables.wanted).values()]
+    return counted_violations(tables, union(found))
 
 
 def violation_tables(wanted: set[str]) -> dict[str, Callable[[PromiseTables], DataFrame]]:
@@ -114,11 +113,11 @@ def _total(tables: PromiseTables) -> DataFrame:
 
 
 def _agreement(tables: PromiseTables) -> DataFrame:
-    return arrival.agreement_violations(tables.expected, tables.agreement_counts)
+    return arrival.agreement_violations(tables, tables.owed, tables.agreement_counts)
 
 
 def _liveness(tables: PromiseTables) -> DataFrame:
-    return arrival.liveness_violations(tables.expected_after_healing, tables.liveness_counts)
+    return arrival.liveness_violations(tables, tables.owed_after_healing, tables.liveness_counts)
 
 
 def _tickets(tables: PromiseTables) -> DataFrame:

@@ -79,7 +79,7 @@ def measure(spark: SparkSession, paths: Sequence[AnyPath], found: Input | None =
 def write_report(spark: SparkSession, paths: Sequence[AnyPath], out: AnyPath, found: Input | None = None) -> Verified:
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     found = find_input(paths) if found is None else found
-    judged = verify(spark, paths, found=found, on_views=False)
+    judged = verify(spark, paths, found=found)
     write_page(out, report_page(judged, measure(spark, paths, found), broken_promises(found, judged)))
     return judged
 

@@ -28,6 +28,9 @@ PARTITION_BYTES: Final = 32 << 20
 PARTITIONS_MAX: Final = 2000
 SMALL_BYTES: Final = 64 << 20
 """Below this a job is over in seconds, most of them spent on planning and compiling."""
+BRIEF_BYTES: Final = 256 << 20
+"""Below this, most of Spark's code runs so seldom that compiling it well takes longer than it would save."""
+BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 MEMORY: Final = "2g"
 """Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
 
@@ -64,8 +67,13 @@ _AT_START: Final[dict[str, str]] = {
 }
 
 
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the Spark session, made on first use. Raises UsageError where Java or the cluster is missing."""
+def session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, input_bytes: int = BRIEF_BYTES
+) -> SparkSession:
+    """Return the Spark session, made on first use. Raises UsageError where Java or the cluster is missing.
+
+    `input_bytes`: how much it will read, where that is known; a local session for little input is set up to be brief.
+    """
     master = master or os.environ.get("WHENCE_MASTER") or LOCAL
     if not _MASTER.fullmatch(master):
         raise UsageError(f"--master must be {MASTERS}, not {master!r}")
@@ -78,7 +86,11 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         return _connected(master, wanted)
     require_java()
     builder = SparkSession.builder.appName("whence").master(master)
-    at_start = _AT_START | ({"spark.driver.host": "localhost"} if master.startswith("local") else {})
+    at_start = dict(_AT_START)
+    if master.startswith("local"):
+        at_start["spark.driver.host"] = "localhost"
+        if input_bytes < BRIEF_BYTES:
+            at_start["spark.driver.defaultJavaOptions"] = BRIEF_JAVA
     for name, value in (at_start | wanted).items():
         builder = builder.config(name, value)
     try:

@@ -1,7 +1,7 @@
 """Verdicts: one for each run and promise, with the number of violations and a sentence."""
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -25,6 +25,16 @@ from whence.pipeline.promises import (
     views,
 )
 from whence.trace.schema import BOUND, INC, NODE, PAYLOAD_CRC, T_TRUE, VALUE, Kind
+
+
+class Told(NamedTuple):
+    """The verdict about a promise of a run, without its witnesses."""
+
+    run_id: str
+    promise: str
+    outcome: Outcome
+    violations: int
+    sentence: str
 
 
 def verdict_table(tables: PromiseTables, violations: DataFrame) -> DataFrame:
@@ -66,7 +76,7 @@ def facts_by_run(tables: PromiseTables) -> DataFrame:
     for promises, make, nothing in _FACTS:
         if tables.wanted & set(promises):
             known = {name: F.coalesce(name, F.lit(value)) for name, value in nothing.items()}
-            every = every.join(make(tables), RUN_ID, "left").withColumns(known)
+            every = every.join(F.broadcast(tables.keep(make(tables))), RUN_ID, "left").withColumns(known)
         else:
             every = every.withColumns({name: F.lit(value) for name, value in nothing.items()})
     return every

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from whence.check.levels import is_living, promises_of
 from whence.check.verdict import Outcome, Verdict, Violation, vacuous
 from whence.errors import TraceError, UsageError
-from whence.pipeline.certificate import PROVABLE, proved_verdicts
+from whence.pipeline.certificate import PROVABLE, Certified, certified
 from whence.pipeline.columns import EVS, IDS_SHOWN, KIND, PROMISE, RUN_ID, SENTENCE
 from whence.pipeline.events import (
     Events,
@@ -29,12 +29,14 @@ from whence.pipeline.events import (
     runs_table,
 )
 from whence.pipeline.living.promise_tables import JUDGEMENTS, LivingPromiseTables, living_violations
-from whence.pipeline.living.verdicts import living_verdict_table
+from whence.pipeline.living.verdicts import living_verdicts
+from whence.pipeline.neighbourhood import can_be_judged_nearby, nearby_events, settled
 from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations, counted_violations
 from whence.pipeline.promises import bounds
-from whence.pipeline.session import configure_for_size, first_line, is_local
+from whence.pipeline.remote_runs import ROW_BYTES
+from whence.pipeline.session import SMALL_BYTES, configure_for_size, first_line, is_local
 from whence.pipeline.storage import AnyPath, located
-from whence.pipeline.verdicts import verdict_table, witness_table
+from whence.pipeline.verdicts import Told, verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
 from whence.types import EventId
@@ -43,8 +45,8 @@ ALL_PROMISES: Final = tuple(dict.fromkeys((*PROMISES, *JUDGEMENTS)))
 """Every promise that can be judged here, by the name it has in JSON."""
 
 ROWS_AT_ONCE = 2_000_000
-"""Rows of runs that are judged together where one pass does not settle them: a judgement holds what it has found of all
-of them at once. A run with more is judged alone."""
+"""Rows of runs, but for those of traffic, that are judged together where one pass does not settle them: a judgement
+holds what it has found of all of them at once. A run with more is judged alone."""
 
 
 class Judged(NamedTuple):
@@ -68,25 +70,24 @@ class Verified(NamedTuple):
 
 def verify(
     spark: SparkSession, paths: Iterable[AnyPath | str], promises: Iterable[str] | None = None, *,
-    certify: bool | None = None, found: Input | None = None, on_views: bool = True,
+    certify: bool | None = None, found: Input | None = None,
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
 
-    `certify` first looks for runs that one pass proves correct; None: only where the input is large. `on_views`: judge
-    runs on views too, which takes minutes; else they are unknown here.
+    `certify` first looks for runs that one pass proves correct; None: only where the input is large.
     `found` is what find_input returned for the paths, if it was called already.
     """
     given, names = [located(path, lambda: spark) for path in paths], check_promises(promises)
     found = find_input(given) if found is None else found
     try:
-        return _verified(spark, found, names, certify, on_views=on_views)
+        return _verified(spark, found, names, certify)
     except Exception as error:
         if not _is_unreadable(error):
             raise
     # A file whose beginning and end are sound may still be torn in the middle: read all, and set those aside too.
     found = find_input(given, thorough=True)
     try:
-        return _verified(spark, found, names, certify, on_views=on_views)
+        return _verified(spark, found, names, certify)
     except Exception as error:
         raise TraceError(f"the trace cannot be read: {first_line(error)}") from error
 
@@ -97,9 +98,7 @@ def _is_unreadable(error: BaseException) -> bool:
     return not isinstance(error, AnalysisException) and any(word in str(error)[:2000] for word in words)
 
 
-def _verified(
-    spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None, *, on_views: bool
-) -> Verified:  # fmt: skip
+def _verified(spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None) -> Verified:
     configure_for_size(spark, found.bytes)
     wanted = {run_id: list(promises_of(run)) if names is None else names for run_id, run in found.runs.items()}
     with TemporaryDirectory(prefix="whence-") as scratch:
@@ -107,16 +106,18 @@ def _verified(
         try:
             living = {run_id for run_id, run in found.runs.items() if is_living(run)}
             judged = {run_id: not_promised(run, wanted[run_id]) for run_id, run in found.runs.items()}
-            if not on_views:
-                for run_id in living:
-                    judged[run_id] = {name: _not_here(name) for name in wanted[run_id]} | judged[run_id]
-            if certify or (certify is None and not events.is_small):
+            rows = rows_by_run(events.lives, "rows", F.col("told"))
+            if certify or (certify is None and sum(rows.values()) * ROW_BYTES >= SMALL_BYTES):
                 fixed = {run_id: promises for run_id, promises in wanted.items() if run_id not in living}
-                for run_id, verdicts in proved_verdicts(events, fixed).items():
+                walked = certified(events, fixed)
+                for run_id, verdicts in walked.verdicts.items():
                     judged[run_id].update(verdicts)
-            open_ones = {run: [each for each in wanted[run] if each not in judged[run]] for run in wanted}
-            for some in batches(events, open_ones, living):
-                here = still_open(spark, events, found, some)
+                for run_id, verdicts in _judged_nearby(spark, events, found, walked, _left(fixed, judged)).items():
+                    judged[run_id].update(verdicts)
+            for some in batches(rows, _left(wanted, judged), living):
+                size = ROW_BYTES * sum(rows.get(run_id, 0) for run_id in some)
+                configure_for_size(spark, size)
+                here = still_open(spark, events, found, some)._replace(is_small=size < SMALL_BYTES)
                 for run_id, verdicts in (_judged_on_views(here) if living & set(some) else _judged(here)).items():
                     judged[run_id].update(verdicts)
         finally:
@@ -127,9 +128,9 @@ def _verified(
     return Verified(by_run, events.set_aside)
 
 
-def _not_here(promise: str) -> Verdict:
-    sentence = "not judged here: whence check and whence verify judge groups on views"
-    return Verdict(promise=promise, outcome=Outcome.UNKNOWN, sentence=sentence)
+def _left(wanted: dict[str, list[str]], judged: dict[str, dict[str, Verdict]]) -> dict[str, list[str]]:
+    """Return what is left to judge of each run."""
+    return {run: [each for each in promises if each not in judged[run]] for run, promises in wanted.items()}
 
 
 def not_promised(run: Run, asked: list[str]) -> dict[str, Verdict]:
@@ -140,12 +141,11 @@ def not_promised(run: Run, asked: list[str]) -> dict[str, Verdict]:
 
 
 def batches(
-    events: Events, open_ones: dict[str, list[str]], on_views: set[str]
-) -> Iterator[dict[str, list[str]]]:  # fmt: skip
+    rows: dict[str, int], open_ones: dict[str, list[str]], on_views: set[str]
+) -> Iterator[dict[str, list[str]]]:
     """Return the runs that something is left to judge of, as many at a time as have no more than ROWS_AT_ONCE rows;
     runs on views apart from others."""
     left = {run_id: promises for run_id, promises in open_ones.items() if promises}
-    rows = rows_by_run(events.lives, "all_rows", F.col("rows")) if len(left) > 1 else {}
     for kind in (False, True):
         batch: dict[str, list[str]] = {}
         room = ROWS_AT_ONCE
@@ -175,11 +175,40 @@ def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dic
     )  # fmt: skip
 
 
+def _judged_nearby(
+    spark: SparkSession, events: Events, found: Input, walked: Certified, left: dict[str, list[str]]
+) -> dict[str, dict[str, Verdict]]:
+    """Judge what the pass left open of the runs that it walked, on the neighbourhood of their trouble."""
+    near = {
+        run_id: [promise for promise in left[run_id] if can_be_judged_nearby(promise, seen)]
+        for run_id, seen in walked.seen.items()
+    }
+    near = {run_id: promises for run_id, promises in near.items() if promises}
+    if not near:
+        return {}
+    rows = nearby_events(events, walked, near)
+    size = ROW_BYTES * rows.count()
+    configure_for_size(spark, size)
+    some = found._replace(runs={run_id: found.runs[run_id] for run_id in near})
+    here = events._replace(
+        events=rows, runs=runs_table(spark, some, near), founders=founders_table(spark, some),
+        is_small=size < SMALL_BYTES, is_clean=False,
+        lives=events.lives.filter(F.col(RUN_ID).isin(list(near))),
+    )  # fmt: skip
+    judged: dict[str, dict[str, Verdict]] = {}
+    for run_id, verdicts in _judged(here).items():
+        told = {promise: settled(promise, verdict, walked.seen[run_id]) for promise, verdict in verdicts.items()}
+        judged[run_id] = {promise: verdict for promise, verdict in told.items() if verdict is not None}
+    return judged
+
+
 def _judged(events: Events) -> dict[str, dict[str, Verdict]]:
     tables = PromiseTables(events)
     try:
         against = tables.keep(all_violations(tables))
-        return _collected(verdict_table(tables, against), against)
+        rows = verdict_table(tables, against).collect()
+        told = [Told(row[RUN_ID], row[PROMISE], Outcome(row["outcome"]), row["count"], row[SENTENCE]) for row in rows]
+        return _collected(told, against)
     finally:
         tables.close()
 
@@ -188,19 +217,19 @@ def _judged_on_views(events: Events) -> dict[str, dict[str, Verdict]]:
     tables = LivingPromiseTables(events)
     try:
         against = tables.keep(counted_violations(tables, living_violations(tables)))
-        return _collected(living_verdict_table(tables, against), against)
+        return _collected(living_verdicts(tables, against), against)
     finally:
         tables.close()
 
 
-def _collected(verdicts: DataFrame, against: DataFrame) -> dict[str, dict[str, Verdict]]:
-    shown = collect_witnesses(against)
+def _collected(told: list[Told], against: DataFrame) -> dict[str, dict[str, Verdict]]:
+    shown = collect_witnesses(against) if any(each.violations for each in told) else {}
     judged: dict[str, dict[str, Verdict]] = {}
-    for row in verdicts.collect():
-        witnesses = shown.get((row[RUN_ID], row[PROMISE]), []) if row["count"] else []
-        judged.setdefault(row[RUN_ID], {})[row[PROMISE]] = Verdict(
-            promise=row[PROMISE], outcome=Outcome(row["outcome"]), sentence=row[SENTENCE],
-            count=row["count"], violations=witnesses,
+    for each in told:
+        witnesses = shown.get((each.run_id, each.promise), []) if each.violations else []
+        judged.setdefault(each.run_id, {})[each.promise] = Verdict(
+            promise=each.promise, outcome=each.outcome, sentence=each.sentence,
+            count=each.violations, violations=witnesses,
         )  # fmt: skip
     return judged
 

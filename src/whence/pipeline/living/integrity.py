@@ -65,7 +65,7 @@ def _published(tables: LivingTables) -> DataFrame:
     line = Window.partitionBy(*PROCESS).orderBy(*PLACE)
     resumes = F.coalesce(F.lag(KIND).over(line) == Kind.RESTART.value, F.lit(False))
     entries = steps.withColumn("entered", F.when(is_kind(Kind.VIEW) & ~resumes, F.col(EPOCH)))
-    marks = entries.select(*PROCESS, *PLACE, F.struct("entered").alias("mark"), F.lit(None).cast("int").alias(EVENT))
+    marks = entries.select(*PROCESS, *PLACE, F.struct("entered").alias("mark"), F.lit(None).cast("bigint").alias(EVENT))
     rows = tables.published.select(*PROCESS, *PLACE, F.lit(None).cast("struct<entered:bigint>").alias("mark"), EVENT)
     last = F.last("mark", ignorenulls=True).over(line.rowsBetween(Window.unboundedPreceding, -1))
     where = marks.unionByName(rows).withColumn("last", last).filter(F.col(EVENT).isNotNull())

@@ -115,13 +115,13 @@ def living_violations(tables: LivingPromiseTables) -> DataFrame:
     return union([renewed(tables.keep(each.violations(tables))) for each in _asked(tables).values()])
 
 
-def stakes(tables: LivingPromiseTables) -> DataFrame:
-    """Return, per run and promise, how many things could have broken it, and the words for that it holds."""
-    made = [
-        each.at_stake(tables).select(RUN_ID, F.lit(name).alias(PROMISE), F.col("at_stake").cast("bigint"), "holds")
+def stakes(tables: LivingPromiseTables) -> dict[tuple[str, str], tuple[int, str]]:
+    """Return, by run and promise, how many things could have broken it, and the words for that it holds."""
+    return {
+        (row[RUN_ID], name): (row["at_stake"], row["holds"])
         for name, each in _asked(tables).items()
-    ]
-    return union([renewed(tables.keep(each)) for each in made])
+        for row in each.at_stake(tables).collect()
+    }
 
 
 def _asked(tables: LivingPromiseTables) -> dict[str, Judgement]:

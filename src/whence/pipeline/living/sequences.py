@@ -106,7 +106,7 @@ def staying_pairs(tables: LivingTables) -> DataFrame:
 def _parted(tables: LivingTables, pairs: DataFrame) -> DataFrame:
     """Return, for each two members whose sequences part, the event that one of them lacks or has elsewhere."""
     apart = pairs.filter("begins is null and meet").select(
-        *_PAIR, F.lit(None).cast("int").alias("ours"), F.col("s_first").alias("theirs")
+        *_PAIR, F.lit(None).cast("bigint").alias("ours"), F.col("s_first").alias("theirs")
     )
     differ = _first_apart(tables, pairs.filter("begins is not null").select(*_PAIR, "begins", F.lit(0).alias("since")))
     both = union([apart, differ.select(*apart.columns)])
@@ -172,7 +172,7 @@ def comparable(tables: LivingTables) -> DataFrame:
     since = _places(tables, _SHORT, "l_first", **{AT: "since"})
     both = both.join(since, [RUN_ID, *_SHORT, "l_first"], "left")
     meet = (
-        both.filter("since is null and l_is_joiner").select(*_PAIR)
+        both.filter("if(l_is_joiner, since is null, s_is_joiner)").select(*_PAIR)
         .join(_places(tables, _SHORT, EVENT), [RUN_ID, *_SHORT])
         .join(_places(tables, _LONG, EVENT), [RUN_ID, *_LONG, EVENT])
         .select(*_PAIR).distinct().withColumn("meet", F.lit(True))
@@ -184,7 +184,8 @@ def comparable(tables: LivingTables) -> DataFrame:
         _places(tables, _SHORT, "s_begins", **{AT: "since"}), [RUN_ID, *_SHORT, "since"]
     ).join(_places(tables, _LONG, "s_begins", **{AT: "begins"}), [RUN_ID, *_LONG, "s_begins"], "left")  # fmt: skip
     anywhere = F.col("s_is_joiner") | F.col("l_is_joiner")
-    return both.withColumn("begins", F.when(anywhere, F.col("begins")).otherwise(0))
+    behind = F.when(F.col("meet").isNull(), F.col("l_n"))  # it begins where the sequence ends
+    return both.withColumn("begins", F.when(anywhere, F.coalesce("begins", behind)).otherwise(0))
 
 
 def uniform_violations(tables: LivingTables, compared: DataFrame) -> DataFrame:

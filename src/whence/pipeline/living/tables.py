@@ -38,6 +38,9 @@ from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T
 
 VOTERS_MAX: Final = 7
 
+_DOWN = ", which is down and a member of its latest view"
+_FORCED = ", which was forced out of it and is gone"
+
 AT = "at"
 """The place of an event in the sequence of what a member was handed, from 0."""
 
@@ -196,7 +199,8 @@ class LivingTables(RunTables):
         """Why each group may stand still (`standstill`), and whom it waits for (`awaited`); null where it must go on.
 
         No quorum of the latest view is up; or nobody has what a change needs, and only an operator can help. With
-        journals nobody is removed for being down, and the group may wait for a member of its latest view.
+        journals nobody is removed for being down, and the group may wait for a member of its latest view; or for one
+        that an operator forced into another generation, and that has ended there.
         """
         up = self.staying.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
         helpless = (
@@ -205,12 +209,7 @@ class LivingTables(RunTables):
             .select(RUN_ID, F.col(GRP).alias(GROUP))
             .distinct()
         ).withColumn("helpless", F.lit(True))
-        down = self.members.filter(~F.col("up")).join(
-            self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH]),
-            [*PROCESS, GRP],
-            "left_semi",
-        )
-        away = down.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias("away"))
+        away = self._waited_for.groupBy(RUN_ID, GRP).agg(F.min(F.struct(NODE, "how")).alias("away"))
         known = (
             self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
             .join(helpless, [RUN_ID, GROUP], "left").join(away, [RUN_ID, GRP], "left")
@@ -227,9 +226,24 @@ class LivingTables(RunTables):
         )
         awaited = F.when(
             F.col("durable") & F.col("away").isNotNull(),
-            text(name, " waits for process ", F.col("away"), ", which is down and a member of its latest view"),
+            text(name, " waits for process ", F.col(f"away.{NODE}"), F.col("away.how")),
         )
         return self.keep(known.select(RUN_ID, GRP, standstill.alias("standstill"), awaited.alias("awaited")))
+
+    @property
+    def _waited_for(self) -> DataFrame:
+        """The members of latest views that are down, or went on in another generation and are gone."""
+        latest = self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH])
+        inside = self.members.join(latest.select(*PROCESS, GRP), [*PROCESS, GRP], "left_semi")
+        down = inside.filter(~F.col("up")).select(RUN_ID, GRP, NODE, F.lit(_DOWN).alias("how"))
+        if not self.has_generations:
+            return down
+        names = F.broadcast(self.groups.select(RUN_ID, GRP, GROUP))
+        over = self.members.filter(F.col("ended") | ~F.col("up")).join(names, [RUN_ID, GRP])
+        over = over.select(RUN_ID, NODE, GROUP, F.col(GRP).alias("elsewhere"))
+        moved = inside.filter(F.col("up") & F.col("moved_on")).join(names, [RUN_ID, GRP])
+        gone = moved.join(over, [RUN_ID, NODE, GROUP]).filter(F.col("elsewhere") != F.col(GRP))
+        return down.unionByName(gone.select(RUN_ID, GRP, NODE, F.lit(_FORCED).alias("how")))
 
     # --- events ---
 

@@ -1,100 +1,83 @@
-"""Verdicts about living runs: one for each run and promise, with the number of violations and a sentence."""
+"""Verdicts about living runs: one for each run and promise, with the number of violations and a sentence.
 
-from pyspark.sql import Column, DataFrame
+What verdicts rest on is a few rows for each run, however many events it has. They are collected, and the rest is plain
+Python: as columns, the sentences of all promises would be one plan that takes longer to think through than to
+carry out.
+"""
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.check.expected import NO_PHASES
-from whence.check.verdict import Outcome
-from whence.pipeline.columns import (
-    DOUBTFUL,
-    EVS,
-    PROMISE,
-    RUN_ID,
-    SENTENCE,
-    counted,
-    text,
-)
+from whence.check.verdict import Outcome, counted
+from whence.pipeline.columns import DOUBTFUL, EVS, PROMISE, RUN_ID, SENTENCE
 from whence.pipeline.living import arrival, integrity, sequences
 from whence.pipeline.living.promise_tables import JUDGEMENTS, LivingPromiseTables, stakes
+from whence.pipeline.verdicts import Told
 from whence.trace.schema import INC, NODE
 
+NOT_SET = "the group does not promise it: it runs without `uniform`"
 
-def living_verdict_table(tables: LivingPromiseTables, violations: DataFrame) -> DataFrame:
+
+class _Found(NamedTuple):
+    """What speaks against a promise of a run: violations and the first one's sentence, and doubts in words."""
+
+    violations: int = 0
+    first: str = ""
+    doubts: tuple[str, ...] = ()
+
+
+def living_verdicts(tables: LivingPromiseTables, violations: DataFrame) -> list[Told]:
     """Return one verdict per run and promise."""
-    asked = tables.runs.select(RUN_ID, "level", "uniform", F.posexplode("promises").alias("number", PROMISE))
-    known = asked.join(_counts(violations), [RUN_ID, PROMISE], "left").join(tables.incomplete, RUN_ID, "left")
-    known = known.join(stakes(tables), [RUN_ID, PROMISE], "left")
-    judged = arrival.timed_runs(tables).select(RUN_ID, F.lit(True).alias("timed"))
-    unplaced = tables.homeless.groupBy(RUN_ID).agg(F.count("*").alias("unplaced"))
-    known = known.join(judged, RUN_ID, "left").join(unplaced, RUN_ID, "left")
-    zero = {name: F.coalesce(name, F.lit(0)) for name in ("count", "at_stake", "unplaced")}
-    known = known.withColumns(zero)
-    return known.select(
-        RUN_ID, "number", PROMISE, _judged(_outcomes()).alias("outcome"),
-        F.when(_is_open(), F.lit(0)).otherwise(F.col("count")).alias("count"),
-        _judged(_sentences()).alias(SENTENCE), "level",
-    )  # fmt: skip
+    found, at_stake = _found(violations), stakes(tables)
+    incomplete = _by_run(tables.incomplete, "incomplete")
+    timed = _by_run(arrival.timed_runs(tables), RUN_ID)
+    unplaced = _by_run(tables.homeless.groupBy(RUN_ID).agg(F.count("*").alias("unplaced")), "unplaced")
+    told = []
+    for run in tables.runs.select(RUN_ID, "uniform", "promises").collect():
+        run_id = run[RUN_ID]
+        for promise in run["promises"]:
+            against = found.get((run_id, promise), _Found())
+            number, holds = at_stake.get((run_id, promise), (0, ""))
+            if promise == arrival.LIVENESS and run_id not in timed:
+                told.append(Told(run_id, promise, Outcome.UNKNOWN, 0, NO_PHASES))
+            elif promise == sequences.UNIFORM and not run["uniform"]:
+                told.append(Told(run_id, promise, Outcome.VACUOUS, 0, NOT_SET))
+            elif against.violations:
+                more = f" (and {against.violations - 1} more)" if against.violations > 1 else ""
+                told.append(Told(run_id, promise, Outcome.BROKEN, against.violations, against.first + more))
+            elif run_id in incomplete:
+                told.append(Told(run_id, promise, Outcome.UNKNOWN, 0, incomplete[run_id]))
+            elif against.doubts:
+                told.append(Told(run_id, promise, Outcome.UNKNOWN, 0, "; ".join(sorted(against.doubts))))
+            elif not number:
+                told.append(Told(run_id, promise, Outcome.VACUOUS, 0, JUDGEMENTS[promise].nothing))
+            elif promise == integrity.PROMISE and run_id in unplaced:
+                events = counted(unplaced[run_id], "event was", "events were")
+                sentence = f"nobody recorded the view that {events} published in"
+                told.append(Told(run_id, promise, Outcome.UNKNOWN, 0, sentence))
+            else:
+                told.append(Told(run_id, promise, Outcome.HOLDS, 0, holds))
+    return told
 
 
-def _counts(violations: DataFrame) -> DataFrame:
-    """Return, per run and promise, how many violations there are, the first one's sentence, and the doubts in words."""
-    first = F.min(F.struct(NODE, INC, EVS, SENTENCE))[SENTENCE]
-    certain = violations.filter(~F.col(DOUBTFUL)).groupBy(RUN_ID, PROMISE)
-    found = certain.agg(F.count("*").alias("count"), first.alias("first"))
-    each = violations.filter(DOUBTFUL).groupBy(RUN_ID, PROMISE, SENTENCE).agg(F.count("*").alias("cases"))
-    said = text(counted(F.col("cases"), "case", "cases"), " cannot be judged: ", F.col(SENTENCE))
-    doubts = each.groupBy(RUN_ID, PROMISE).agg(F.array_join(F.array_sort(F.collect_list(said)), "; ").alias("doubts"))
-    return found.join(doubts, [RUN_ID, PROMISE], "full")
+def _found(violations: DataFrame) -> dict[tuple[str, str], _Found]:
+    """Return what speaks against each promise of each run; violations are counted together, doubts by their words."""
+    doubt = F.when(F.col(DOUBTFUL), F.col(SENTENCE)).alias("doubt")
+    first = F.min(F.struct(NODE, INC, EVS, SENTENCE))[SENTENCE].alias("first")
+    found: dict[tuple[str, str], _Found] = {}
+    for row in violations.groupBy(RUN_ID, PROMISE, doubt).agg(F.count("*").alias("count"), first).collect():
+        cell = (row[RUN_ID], row[PROMISE])
+        so_far = found.get(cell, _Found())
+        if row["doubt"] is None:
+            found[cell] = so_far._replace(violations=row["count"], first=row["first"])
+        else:
+            said = f"{counted(row['count'], 'case')} cannot be judged: {row['doubt']}"
+            found[cell] = so_far._replace(doubts=(*so_far.doubts, said))
+    return found
 
 
-def _is(promise: str) -> Column:
-    return F.col(PROMISE) == promise
-
-
-def _is_open() -> Column:
-    """Return whether a promise is not judged at all, whatever was found."""
-    untimed = _is(arrival.LIVENESS) & F.col("timed").isNull()
-    return untimed | (_is(sequences.UNIFORM) & ~F.col("uniform"))
-
-
-def _judged(words: dict[str, Column]) -> Column:
-    """Return the first word that applies, in the order in which verdicts are given."""
-    unplaced = _is(integrity.PROMISE) & (F.col("unplaced") > 0)
-    return (
-        F.when(_is(arrival.LIVENESS) & F.col("timed").isNull(), words["untimed"])
-        .when(_is(sequences.UNIFORM) & ~F.col("uniform"), words["not_set"])
-        .when(F.col("count") > 0, words["broken"])
-        .when(F.col("incomplete").isNotNull(), words["incomplete"])
-        .when(F.col("doubts").isNotNull(), words["doubts"])
-        .when(F.col("at_stake") == 0, words["nothing"])
-        .when(unplaced, words["unplaced"])
-        .otherwise(words["holds"])
-    )
-
-
-def _outcomes() -> dict[str, Column]:
-    unknown = ("untimed", "incomplete", "doubts", "unplaced")
-    vacuous = ("not_set", "nothing")
-    return (
-        {name: F.lit(Outcome.UNKNOWN.value) for name in unknown}
-        | {name: F.lit(Outcome.VACUOUS.value) for name in vacuous}
-        | {"broken": F.lit(Outcome.BROKEN.value), "holds": F.lit(Outcome.HOLDS.value)}
-    )
-
-
-def _sentences() -> dict[str, Column]:
-    more = F.when(F.col("count") > 1, text(" (and ", F.col("count") - 1, " more)")).otherwise("")
-    nothing = F.lit("nothing was at stake")
-    for promise, each in JUDGEMENTS.items():
-        nothing = F.when(_is(promise), each.nothing).otherwise(nothing)
-    unplaced = counted(F.col("unplaced"), "event was", "events were")
-    return {
-        "untimed": F.lit(NO_PHASES),
-        "not_set": F.lit("the group does not promise it: it runs without `uniform`"),
-        "broken": F.concat(F.col("first"), more),
-        "incomplete": F.col("incomplete"),
-        "doubts": F.col("doubts"),
-        "nothing": nothing,
-        "unplaced": text("nobody recorded the view that ", unplaced, " published in"),
-        "holds": F.col("holds"),
-    }
+def _by_run(table: DataFrame, column: str) -> dict[str, Any]:
+    return {row[RUN_ID]: row[column] for row in table.collect()}

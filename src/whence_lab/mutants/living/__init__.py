@@ -131,7 +131,7 @@ BUGS = (
     ("no_freeze", "verdict", "counts messages of the frozen", _parts(state_type=GoesOnAfterTheReport), _ANY),
     ("cut_mine", "agreement", "cuts where the leader is", _changes(leader=CutsWhereItIs), _ANY),
     ("cut_min", "agreement", "cuts at the minimum", _changes(leader=CutsAtTheMinimum), _ANY),
-    ("report_quorum", "verdict", "asks a quorum how far it is", _changes(leader=AsksAQuorum), _ANY),
+    ("report_quorum", "agreement", "asks a quorum how far it is", _changes(leader=AsksAQuorum), _ANY, _DIRECTED),
     ("no_flush", "liveness", "decides before the flush", _changes(leader=DecidesBeforeTheFlush), _ANY, _DIRECTED),
     ("no_floor", "receipts", "flushes the removed only", _changes(leader=FlushesTheRemovedOnly), _ANY, _DIRECTED),
     ("no_retention", "agreement", "forgets what others may lack",

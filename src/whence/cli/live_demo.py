@@ -127,6 +127,8 @@ class LiveResult(Struct, frozen=True):
 def run_live_demo(into: Path, advance: Callable[[float, str], None]) -> dict[str, LiveResult]:
     """Run the live demo; return what became of each level's group. Raises JoinError."""
     directory = into / "live"
+    if directory.exists():
+        shutil.rmtree(directory)  # groups of an earlier demo would come back from its journals
     pids = list(range(NODES))
     proxies = Proxies(pids)
     workers: list[WorkerProcess] = []

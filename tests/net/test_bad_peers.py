@@ -416,7 +416,7 @@ def test_a_member_that_names_other_founders_than_this_process_is_not_believed() 
             await asyncio.sleep(0)
             mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
-            with pytest.raises(UsageError, match="process 66 says .* began with 1, 66, .* here are 1, 2:"):
+            with pytest.raises(UsageError, match=r"process 66 says .* began with 1, 66, .* here are 1, 2:"):
                 await opening
             bad.writer.close()
 

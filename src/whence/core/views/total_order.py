@@ -34,7 +34,8 @@ class TotalOrder(Order):
         self._promised = 0
         """The clock that all others were last told."""
         self._waiting: list[tuple[int, int, int, int, Instant, Stream]] = []
-        """Messages that were got and not handed out: clock, peer, the epoch it joined in, number, since when."""
+        """Messages that were got and not handed out: clock, peer, the epoch it joined in, number, since when, stream.
+        No two agree in the first four, so streams are never compared."""
         self._latecomer: Stream | None = None
         """The member whose promise was last waited for: most likely it still is."""
         self._pending: dict[MemberId, tuple[int, int]] = {}

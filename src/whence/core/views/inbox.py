@@ -51,9 +51,6 @@ class Inbox:
         """Take a message that is of another view than the latest, or not the next of its stream, or must wait."""
         state = self.state
         assert state.me is not None
-        if message.epoch > state.adopted:
-            self.links.owe(now, at_once=True)  # whoever hears how far this member is tells it the views it lacks
-            return
         member = state.origin_of(message)
         stream = state.streams.get(member) if member is not None else None
         if member is None or self._is_too_old(message) or member == state.me:

@@ -15,6 +15,7 @@ from typing import cast
 from whence.core.ready import Item, Note, RandomSource, Ready, Send
 from whence.core.views.beats import Beats
 from whence.core.views.changes import Changes, view_note
+from whence.core.views.early import WAIT, Early
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
     EPOCH_IN,
@@ -87,6 +88,7 @@ class ViewMember(Observed, Operated):
         self.beats = Beats(self.links, self.order, pause_ns)
         self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
+        self.early = Early(settings.held_max)
         self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
         self.wishes, self.removal = self.changes.wishes, self.changes.removal
         self.newcomer = self.newcomer_type(self.changes)
@@ -223,14 +225,20 @@ class ViewMember(Observed, Operated):
         pid, incarnation = sender
         state, links = self.state, self.links
         if state.me is None:
-            self._receive_outside(pid, item, now, ready)
+            self._receive_outside(sender, item, now, ready)
             return
         epoch_in = EPOCH_IN.get(type(item))
-        if epoch_in is not None and is_foreign(epoch_in(item), state.adopted):
+        epoch = 0 if epoch_in is None else epoch_in(item)
+        if epoch_in is not None and is_foreign(epoch, state.adopted):
             ready.notes.append(Note("drop", "other_group", peer=pid))
             return
         if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
+            return
+        if epoch > state.adopted and isinstance(item, WAIT):
+            links.heard(pid, incarnation, now, ready)
+            links.owe(now)  # whoever hears how far this member is tells it the views it lacks
+            self.early.put(sender, item)
             return
         if isinstance(item, ViewMessage):
             self._receive_message(sender, item, now, ready)
@@ -267,20 +275,23 @@ class ViewMember(Observed, Operated):
         useful = links.take_ack(pid, incarnation, ack, now, ready)
         if ack.adopted < state.adopted:
             links.tell_views(pid, ack.adopted, ready)
-        elif ack.adopted > state.adopted:
-            ready.send.append(Send((pid,), links.ack()))
         if useful:
             self.newcomer.try_open(now, ready)
             self.stability.settle(ready)
 
-    def _receive_outside(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
+    def _receive_outside(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
+        if isinstance(item, WAIT):
+            self.early.put(sender, item)
+            return
         match item:
             case Hint():
-                self.newcomer.hint(pid, item, ready)
+                self.newcomer.hint(sender.pid, item, ready)
             case Decree(view):
                 self.newcomer.added(view, now, ready)
+                if self.state.me is not None:
+                    self._take_early(now, ready)
             case _:
-                ready.notes.append(Note("drop", "not_member", peer=pid))
+                ready.notes.append(Note("drop", "not_member", peer=sender.pid))
 
     def _receive_removed(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
@@ -297,7 +308,10 @@ class ViewMember(Observed, Operated):
         """Do what became possible: reach targets, close cuts, enter views, be opened."""
         state = self.state
         if self.removal.by is not None:
+            self.early.clear()
             return
+        if self.early:
+            self._take_early(now, ready)
         if state.targets:
             self.changes.participant.flush(now, ready)
         if state.open_cuts or state.entered < state.adopted:
@@ -306,6 +320,11 @@ class ViewMember(Observed, Operated):
         self.order.progress(now, ready)
         if not state.live:
             self.newcomer.try_open(now, ready)
+
+    def _take_early(self, now: Instant, ready: Ready) -> None:
+        """Take what others said in views that were adopted since."""
+        for sender, item in self.early.upto(self.state.adopted):
+            self._receive(sender, item, now, ready)
 
     # --- others ---
 

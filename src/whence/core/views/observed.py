@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from whence.core.member import OverlayStatus, ViewStatus
 from whence.core.ready import Gauge
+from whence.core.views.early import Early
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
@@ -28,6 +29,7 @@ class Observed:
     links: Links
     stability: Stability
     inbox: Inbox
+    early: Early
     removal: Removal
     wishes: Wishes
     recovery: Recovery
@@ -158,5 +160,6 @@ class Observed:
         return [
             Gauge("retained", retained, bound, must_drain=True),
             Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
+            Gauge("early", len(self.early), settings.held_max, must_drain=True),
             Gauge("frozen", len(state.frozen), 64, must_drain=True),
         ]

@@ -13,6 +13,7 @@ from whence_lab.figures import (
     merge_modulo,
     merge_recovery,
     merge_stamps,
+    tree_localized,
 )
 from whence_lab.figures.figure import Figure
 
@@ -30,6 +31,7 @@ FIGURES: dict[str, Figure] = {
         merge_counter,
         merge_delta,
         merge_modulo,
+        tree_localized,
     )
 }
 """In the order in which `all` runs them."""

@@ -1,6 +1,7 @@
 """Pictures of figures: our curves with their bands, and dashed what the paper states. The same data, the same bytes."""
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
 
 PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 3.9
+ROW_MAX = 3
+"""Panels side by side."""
 MARGIN = 0.05
 """Above and below the values of single runs; a band that reaches farther is cut off there."""
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#4a5568", "#b7791f", "#0987a0", "#742a2a")
@@ -36,10 +39,14 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
     """Draw all panels of a figure into one picture, as PNG and as SVG; return the files."""
     with matplotlib.rc_context(STYLE):
         panels = len(figure.panels)
-        width = PANEL_WIDTH * panels if panels > 1 else LONE_PANEL_WIDTH
-        picture, axes = pyplot.subplots(1, panels, figsize=(width, HEIGHT), squeeze=False)
-        for panel, on in zip(figure.panels, axes[0], strict=True):
+        rows = ceil(panels / ROW_MAX)
+        columns = ceil(panels / rows)
+        width = PANEL_WIDTH * columns if panels > 1 else LONE_PANEL_WIDTH
+        picture, axes = pyplot.subplots(rows, columns, figsize=(width, HEIGHT * rows), squeeze=False)
+        for panel, on in zip(figure.panels, axes.flat, strict=False):
             _draw_panel(panel, data, on)
+        for on in list(axes.flat)[panels:]:
+            on.set_axis_off()
         picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5)
         picture.tight_layout()
         files = [where / f"{figure.name}.{ending}" for ending in BESIDES]
@@ -50,9 +57,9 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
 
 
 def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
-    values = data.values(panel.curve, **panel.only) if panel.curve else [None]
+    values = data.values(panel.curve) if panel.curve else [None]
     heights = [0.0]
-    for number, value in enumerate(values):
+    for number, value in enumerate(values):  # a curve has one colour in all panels
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
         curve = data.curve(panel.x, panel.y, **only)
@@ -76,6 +83,8 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         on.xaxis.set_major_locator(FixedLocator(data.values(panel.x, **panel.only)))
         on.xaxis.set_major_formatter(ScalarFormatter())
         on.xaxis.set_minor_locator(NullLocator())
+    elif all(isinstance(x, int) for x in data.values(panel.x, **panel.only)):
+        on.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         on.set_yscale("log")
     else:

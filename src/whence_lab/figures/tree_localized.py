@@ -1,0 +1,312 @@
+"""LoCaMu, figure 5.1: LoCaMu beside Delta-Neighbourhood, the other localized protocol, under different settings.
+
+Thesis, sections 5.3 and 5.4. One group of all; one publisher, the root, as fast as its wire lets it, except where the
+number of publishers varies. What varies is called the panel.
+"""
+
+import itertools
+
+from whence.sim.scenario import MS
+from whence_lab.experiments.tree_load import Load, Patience, Phase, carried
+from whence_lab.figures.data import Data
+from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.shapes import Points, falls, listed, straight
+from whence_lab.figures.tree_schemes import (
+    ABOUT,
+    LABELS,
+    LOCAMU,
+    MBPS,
+    NEIGHBOURHOOD,
+    OURS,
+    SIMILAR,
+    about_constant,
+    curves,
+    label,
+    said,
+    similar,
+)  # fmt: skip
+
+BOTH = (LOCAMU, NEIGHBOURHOOD)
+ALONE = Patience(Phase(10 * MS, each=20), Phase(5 * MS, each=50))
+"""One publisher: a message crosses the tree in some milliseconds, and all are alike."""
+TOGETHER = Patience(Phase(40 * MS, each=20, rounds=3), Phase(100 * MS, each=50))
+"""Several: long enough for some messages of each, also where each waits for the last to be acknowledged."""
+
+FULL_HEADER_BYTES = 232
+"""Of a copy inside a large binary tree, f = 1, one publisher (LoCaMu section 11.3)."""
+PAYLOAD = 32
+WHOLE_NEIGHBOURHOOD = 31
+"""Nodes from which on a binary tree has links with headers of full size; smaller trees have smaller ones."""
+
+
+def measure(config: Config, seed: int) -> dict[str, float]:
+    """Fill the wires."""
+    load = Load(
+        scheme=config["scheme"], nodes=config["nodes"], bandwidth_bps=int(config["mbps"] * MBPS),
+        publishers=config.get("publishers", 1), payload=config.get("payload", PAYLOAD), f=config.get("f", 1),
+        degree=config.get("degree", 3),
+    )  # fmt: skip
+    seen = carried(load, ALONE if load.publishers == 1 else TOGETHER, seed)
+    return {
+        "individual": seen.everywhere, "aggregated": seen.aggregated, "metadata_bytes": seen.metadata_bytes,
+        "written_bytes": seen.written_bytes,
+    }  # fmt: skip
+
+
+def capacity(mbps: float, nodes: int) -> float:
+    """Return the deliveries a second that a large binary tree can carry: inner nodes send every message twice."""
+    return mbps * MBPS / 8 / (2 * (PAYLOAD + FULL_HEADER_BYTES)) * (nodes - 1)
+
+
+VARIED = {
+    "size": "nodes", "publishers": "publishers", "bandwidth": "mbps", "payload": "payload", "f": "f",
+    "degree": "degree",
+}  # fmt: skip
+"""What varies, by panel."""
+
+
+def _individual(data: Data, panel: str) -> dict[str, Points]:
+    return curves(data, BOTH, VARIED[panel], "individual", panel=panel)
+
+
+def _aggregated(data: Data) -> dict[str, Points]:
+    return curves(data, BOTH, "publishers", "aggregated", panel="publishers")
+
+
+def _size_near(data: Data) -> Finding:
+    found = _individual(data, "size")
+    return Finding(falls(found[NEIGHBOURHOOD]), said({NEIGHBOURHOOD: found[NEIGHBOURHOOD]}))
+
+
+def _size_locamu(data: Data) -> Finding:
+    found = _individual(data, "size")
+    large = [(x, y) for x, y in found[LOCAMU] if x >= WHOLE_NEIGHBOURHOOD]
+    return Finding(len(large) > 1 and about_constant(large), said({LOCAMU: found[LOCAMU]}))
+
+
+def _capacity_alone(data: Data) -> Finding:
+    (mbps,), (nodes,) = data.values("mbps", panel="publishers"), data.values("nodes", panel="publishers")
+    alone = data.mean("aggregated", panel="publishers", scheme=LOCAMU, publishers=1)
+    most = capacity(mbps, nodes)
+    return Finding(alone >= (1 - ABOUT) * most, f"{alone:,.0f} deliveries a second, of {most:,.0f}")
+
+
+def _near_linear(data: Data) -> Finding:
+    curve = _aggregated(data)[NEIGHBOURHOOD]
+    fit = straight(curve)
+    return Finding(
+        fit.slope > 0 and fit.r2 >= 0.99,
+        f"{fit.slope:,.0f} more deliveries a second with each publisher, R² {fit.r2:.4f}",
+    )
+
+
+def _near_overtakes(data: Data) -> Finding:
+    found = _aggregated(data)
+    return Finding(
+        found[NEIGHBOURHOOD][0][1] < found[LOCAMU][0][1] and found[NEIGHBOURHOOD][-1][1] > found[LOCAMU][-1][1],
+        said(found),
+    )
+
+
+def _near_small(data: Data) -> Finding:
+    found = curves(data, BOTH, "publishers", "metadata_bytes", panel="publishers")
+    pairs = zip(found[LOCAMU], found[NEIGHBOURHOOD], strict=True)
+    return Finding(all(near * SIMILAR < locamu for (_, locamu), (_, near) in pairs), said(found))
+
+
+def _bandwidth_near(data: Data) -> Finding:
+    curve = _individual(data, "bandwidth")[NEIGHBOURHOOD]
+    return Finding(about_constant(curve), said({NEIGHBOURHOOD: curve}))
+
+
+def _bandwidth_locamu(data: Data) -> Finding:
+    curve = _individual(data, "bandwidth")[LOCAMU]
+    return Finding(about_constant([(x, y / x) for x, y in curve]), said({LOCAMU: curve}))
+
+
+def _ratios(data: Data, panel: str) -> Points:
+    found = _individual(data, panel)
+    return [(x, one / other) for (x, one), (_, other) in zip(found[LOCAMU], found[NEIGHBOURHOOD], strict=True)]
+
+
+def _payload_nearer(data: Data) -> Finding:
+    ratios = _ratios(data, "payload")
+    return Finding(falls(ratios), f"LoCaMu is faster by a factor of, by payload: {listed(ratios)}")
+
+
+def _payload_similar(data: Data) -> Finding:
+    ratios = _ratios(data, "payload")
+    return Finding(similar(ratios[-1][1], 1.0), f"LoCaMu is faster by a factor of, by payload: {listed(ratios)}")
+
+
+def _f_locamu(data: Data) -> Finding:
+    curve = _individual(data, "f")[LOCAMU]
+    return Finding(falls(curve) and curve[-1][1] * SIMILAR < curve[0][1], said({LOCAMU: curve}))
+
+
+def _degree_locamu(data: Data) -> Finding:
+    curve = _individual(data, "degree")[LOCAMU]
+    return Finding(falls(curve), said({LOCAMU: curve}))
+
+
+def _degree_near(data: Data) -> Finding:
+    curve = _individual(data, "degree")[NEIGHBOURHOOD]
+    never = all(after >= before for (_, before), (_, after) in itertools.pairwise(curve))
+    return Finding(never and curve[-1][1] > curve[0][1], said({NEIGHBOURHOOD: curve}))
+
+
+def _better_alone(data: Data) -> Finding:
+    ratios = {panel: _ratios(data, panel) for panel in VARIED if panel != "publishers"}
+    least = {panel: min(y for _, y in points) for panel, points in ratios.items()}
+    seen = ", ".join(f"{panel} {factor:.3g}" for panel, factor in least.items())
+    return Finding(all(factor > 1 for factor in least.values()), f"the least factor by which LoCaMu is faster: {seen}")
+
+
+def _ours(data: Data) -> Finding:
+    found = curves(data, (OURS, LOCAMU), "nodes", "individual", panel="size")
+    pairs = zip(found[OURS], found[LOCAMU], strict=False)
+    return Finding(all(ours > thesis for (_, ours), (_, thesis) in pairs), said(found))
+
+
+def _capacity_line(data: Data) -> list[Line]:
+    (mbps,), (nodes,) = data.values("mbps", panel="publishers"), data.values("nodes", panel="publishers")
+    ends = data.values("publishers", panel="publishers")
+    most = capacity(mbps, nodes)
+    return [Line("capacity with its headers (11.3)", [(ends[0], most), (ends[-1], most)])]
+
+
+def _proportional(data: Data) -> list[Line]:
+    curve = _individual(data, "bandwidth")[LOCAMU]
+    return [Line("∝ bandwidth", [(x, curve[0][1] * x / curve[0][0]) for x, _ in curve])]
+
+
+def _plan(nodes: int, panels: dict[str, dict[str, list[float]]], without_ours: str = "") -> list[Config]:
+    """Return the configurations of all panels: per panel what varies, and what is not as the base."""
+    base: dict[str, list[float]] = {"nodes": [nodes], "mbps": [100]}
+    return [
+        config
+        for panel, varied in panels.items()
+        for config in grid(panel=[panel], scheme=[*BOTH, OURS][: 2 if panel == without_ours else 3], **base | varied)
+    ]
+
+
+QUICK = _plan(63, {
+    "size": {"nodes": [7, 15, 31, 63, 127]},
+    "publishers": {"publishers": [1, 16, 32, 63], "mbps": [12.5]},
+    "bandwidth": {"mbps": [10, 25, 50, 100]},
+    "payload": {"payload": [32, 512, 2048, 8192, 32768]},
+    "f": {"f": [1, 2, 3]},
+    "degree": {"degree": [3, 4, 6, 9]},
+}, without_ours="f")  # fmt: skip
+FULL = _plan(511, {
+    "size": {"nodes": [7, 15, 31, 63, 127, 255, 511, 1023]},
+    "publishers": {"publishers": [1, 32, 64, 128, 192, 256, 320, 384, 448, 511]},
+    "bandwidth": {"mbps": [10, 25, 50, 100, 250, 500, 1000]},
+    "payload": {"payload": [32, 128, 512, 2048, 8192, 32768]},
+    "f": {"f": [1, 2, 3]},
+    "degree": {"degree": [3, 4, 5, 6, 8, 10]},
+})  # fmt: skip
+
+
+def _panel(title: str, panel: str, y: str, x_label: str, y_label: str, **more: object) -> Panel:
+    shown = Panel(title, VARIED[panel], y, x_label, y_label, "scheme", label, {"panel": panel})
+    return shown._replace(**more)  # type: ignore[arg-type]
+
+
+PER_SECOND = "messages a second"
+
+FIGURE = Figure(
+    name="tree-localized",
+    title="LoCaMu and Delta-Neighbourhood",
+    source="LoCaMu, figure 5.1",
+    settings=(
+        "511 nodes in a binary tree, 100 Mb/s a node, links of 1 ms, payloads of 32 bytes, f = 1, one group of all, "
+        "one publisher as fast as possible; one of these varies. Open in the thesis, chosen here: bandwidth counts "
+        "what a node sends, acknowledgements cost nothing, one publisher is the root and several are drawn; they "
+        "publish when their wire is free, and keep as much under way as fills the wires. Throughput of one publisher "
+        "is what the slowest member delivers; aggregated are deliveries of all but the publisher's own. Quick: 63 "
+        "nodes; panel b with an eighth of the bandwidth too, and e without our headers. The thesis's axes are not in "
+        "our copy."
+    ),
+    measure=measure,
+    quick=Plan(QUICK, 1),
+    full=Plan(FULL, 3),
+    panels=(
+        _panel("a) system size", "size", "individual", "nodes", PER_SECOND, log_x=True, log_y=True),
+        _panel("b) publishers", "publishers", "aggregated", "publishers", "deliveries a second", stated=_capacity_line),
+        _panel(
+            "c) bandwidth", "bandwidth", "individual", "Mb/s", PER_SECOND, log_x=True, log_y=True, stated=_proportional,
+        ),
+        _panel("d) payload", "payload", "individual", "bytes", PER_SECOND, log_x=True, log_y=True),
+        _panel("e) faults tolerated", "f", "individual", "f", PER_SECOND, log_y=True),
+        _panel("f) node degree", "degree", "individual", "degree", PER_SECOND, log_y=True),
+    ),
+    checks=(
+        Check(
+            "Delta-Neighbourhood does not pipeline, so its throughput scales poorly with the system's size",
+            "5.4, a", "it is lower at every larger size", _size_near,
+        ),
+        Check(
+            "LoCaMu has no such drawback",
+            "5.4, a", f"from {WHOLE_NEIGHBOURHOOD} nodes on, where headers have their full size, it differs by at most "
+            "a tenth", _size_locamu,
+        ),
+        Check(
+            "LoCaMu approximates the maximum network capacity even with a single publisher",
+            "5.4, b", "with one publisher at least nine tenths of what wires carry of messages with full headers",
+            _capacity_alone,
+        ),
+        Check(
+            "Delta-Neighbourhood uses much less metadata",
+            "5.4, b", "less than half of LoCaMu's with any number of publishers", _near_small,
+        ),
+        Check(
+            "Delta-Neighbourhood's aggregated throughput grows linearly with the number of publishers",
+            "5.4, b", "a rising straight line explains 99 % of the variance", _near_linear,
+        ),
+        Check(
+            "It is lower with a single publisher, and eventually overcomes LoCaMu's",
+            "5.4, b", "it is below LoCaMu's with one publisher, and above it with as many as there are nodes",
+            _near_overtakes,
+        ),
+        Check(
+            "Delta-Neighbourhood cannot benefit from more bandwidth, because end-to-end latency is its limit",
+            "5.4, c", "over all bandwidths it differs by at most a tenth", _bandwidth_near,
+        ),
+        Check(
+            "In LoCaMu a single publisher can fully exploit the bandwidth",
+            "5.4, c", "throughput per Mb/s differs by at most a tenth over all bandwidths", _bandwidth_locamu,
+        ),
+        Check(
+            "As payloads grow, the two begin to behave alike",
+            "5.4, d", "the factor between them is smaller with every larger payload", _payload_nearer,
+        ),
+        Check(
+            "With large payloads both behave similarly",
+            "5.4, d", "with the largest payload they differ by at most a factor of two", _payload_similar,
+            known="Without pipelining a message has the wires to itself, level after level; however large payloads "
+            "are, a factor as large as the tree is deep remains.",
+        ),
+        Check(
+            "LoCaMu's performance drops notably for large f",
+            "5.4, e", "it is lower with every larger f, and at the largest less than half", _f_locamu,
+        ),
+        Check(
+            "LoCaMu suffers from a larger node degree",
+            "5.4, f", "it is lower with every larger degree", _degree_locamu,
+        ),
+        Check(
+            "Delta-Neighbourhood improves with the degree, because the diameter shrinks",
+            "5.4, f", "it is never lower with a larger degree, and higher at the largest than at the smallest",
+            _degree_near,
+        ),
+        Check(
+            "LoCaMu is better in every scenario but that of many concurrent publishers",
+            "5.7, summary", "its single publisher is faster in all panels but b", _better_alone,
+        ),
+        Check(
+            "Headers that carry only what cannot be predicted, ours, leave more of the wire for messages",
+            "locamu 7.3", f"a single publisher is faster than in {LABELS[LOCAMU]} at every size", _ours,
+        ),
+    ),
+)  # fmt: skip

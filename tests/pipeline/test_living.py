@@ -11,7 +11,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from tests.check.living.living_builder import LivingBuilder
+from tests.check.living.living_builder import LivingBuilder, forced_out, orphaned
 from tests.check.living.living_worlds import living_world
 from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
@@ -63,6 +63,8 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
         made |= dict(ideal_traces(seed + offset)) | dict(simulated_traces(seed + offset))
     for number in range(max(1, count // 300)):
         made |= dict(planted_traces(seed + number, max(1, 600 // count)))
+    made |= {f"forced-{gone:d}": forced_out(gone=gone).trace for gone in (False, True)}
+    made |= {f"orphaned-{forced:d}": orphaned(forced=forced).trace for forced in (False, True)}
     bases, rng, number = list(made.items()), Random(seed), 0
     while len(made) < count:
         way, (name, trace) = ALL_WAYS[number % len(ALL_WAYS)], rng.choice(bases)

@@ -111,6 +111,13 @@ class Cluster:
             if application is not None and self.processes[pid].up:
                 application.drain()
 
+    def ask_again(self) -> None:
+        """Let processes that nobody let in so far ask all there are: whom they asked may have left since, and a live
+        process resolves the names of its contacts again."""
+        for pid, process in sorted(self.processes.items()):
+            if process.up and isinstance(process.member, Joining) and not process.member.is_member:
+                process.join(self._contacts(pid))
+
     def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:
         """Call a function with every delivery: the process, and the bundle."""
         self._world.heard = heard

@@ -149,6 +149,7 @@ class ScenarioScheduler:
             self._cluster.processes[pid].spare()
             self._cluster.processes[pid].resume()
         self._cluster.hurry()
+        self._cluster.ask_again()
         for pid in sorted(self._returning):
             self._restart(pid)
         self._healed = True

@@ -7,6 +7,7 @@ from tests.check.trace_builder import GRP, TraceBuilder
 from whence.check.judge import judge
 from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome, Verdict
+from whence.epochs import forced_epoch
 from whence.trace.schema import Kind
 from whence.types import EventId
 
@@ -115,3 +116,27 @@ class LivingBuilder(TraceBuilder):
     def broken(self) -> list[str]:
         """Return the promises of the run that are broken."""
         return [verdict.promise for verdict in judge(self.trace) if verdict.outcome is Outcome.BROKEN]
+
+
+def forced_out(*, gone: bool) -> LivingBuilder:
+    """Three in a strict group with journals; the first was forced into a generation of its own, and may have ended it.
+    The others go on, and what one of them publishes the other is not handed."""
+    builder, epoch = LivingBuilder(durable=True, strict=True), forced_epoch(0, 7)
+    builder.enter(0, epoch, [MemberId(0, 1, 0)])
+    if gone:
+        builder.out(0, epoch, None, "left")
+    builder.tell(1, 1)
+    return builder
+
+
+def orphaned(*, forced: bool) -> LivingBuilder:
+    """An event of the third follows one of the first, which the second is never handed; an operator may have gone on
+    with the second and third alone."""
+    builder = LivingBuilder(durable=True)
+    builder.tell(0, 0, 2)
+    effect = builder.tell(2, 2)
+    if forced:
+        for pid in (1, 2):
+            builder.enter(pid, forced_epoch(0, 7), [MemberId(1, 1, 0), MemberId(2, 1, 0)])
+    builder.hand(effect, 1)
+    return builder

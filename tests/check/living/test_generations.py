@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.check.living.living_builder import LivingBuilder
+from tests.check.living.living_builder import LivingBuilder, forced_out, orphaned
 from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome
 from whence.epochs import first_epoch, forced_epoch
@@ -112,3 +112,18 @@ def test_what_is_left_with_one_that_was_removed_just_before_the_group_was_closed
     builder.change(remove=[1])
     builder.out(0, 1, None, "left")
     assert builder.outcome("bounds") is not Outcome.BROKEN
+
+
+@pytest.mark.parametrize(("gone", "outcome"), [(True, Outcome.UNKNOWN), (False, Outcome.BROKEN)])
+def test_a_group_with_journals_waits_for_one_that_was_forced_out_and_is_gone(gone: bool, outcome: Outcome) -> None:
+    """It is a member of their latest view, tells them nothing, and cannot be told: only an operator can remove it."""
+    verdict = forced_out(gone=gone).verdict("agreement")
+    assert verdict.outcome is outcome
+    assert ("waits for process 0, which was forced out of it and is gone" in verdict.sentence) is gone
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_what_those_left_out_published_is_lost_where_no_survivor_has_it(forced: bool) -> None:
+    """The second was handed it, published after, and lost it in a crash; the third never had it (views 5.10)."""
+    builder = orphaned(forced=forced)
+    assert ("causal" in builder.broken()) is not forced

@@ -5,8 +5,9 @@ m1 -> m2 by Lamport over publications and deliveries of one group, where a membe
 member published is no past of the member that the same process becomes later. When member p is handed m2, it has been
 handed every m1 -> m2 published in an epoch whose view p is in (traps T10, T11, T22). What p published itself it has. To
 be handed m2 and m1 later is wrong whatever the views were. In a strict group a joiner begins somewhere in the sequence:
-a cause that never came to it is judged by `strict_total`. No time is needed: epochs say for whom an event is. An event
-of a view that nobody recorded, and that never came, leaves a doubt. One mask operation per delivery.
+a cause that never came to it is judged by `strict_total`. What those published that an operator left out of the next
+generation is lost by right where no survivor has it (views 5.10). No time is needed: epochs say for whom an event is.
+An event of a view that nobody recorded, and that never came, leaves a doubt. One mask operation per delivery.
 """
 
 from whence.check.causal import PROMISE, judge_line
@@ -24,8 +25,9 @@ def judge(living: Living) -> Verdict:
     for process, line in living.lines.items():
         came = living.handed[process]
         begins_late = living.is_strict and living.is_joiner(process)
-        lacking = came if begins_late else came | living.meant[process]
-        unsure = living.homeless.get(living.memberships[process].grp, 0) & ~lacking
+        lost = living.left_behind & ~came if living.memberships[process].moved_on else 0
+        lacking = came if begins_late else (came | living.meant[process]) & ~lost
+        unsure = living.homeless.get(living.memberships[process].grp, 0) & ~(lacking | lost)
         doubtful += judge_line(living, findings, process, line, lacking, unsure)
     doubts = f"{counted(doubtful, 'cause')} never came, and nobody recorded the view it was published in"
     return findings.verdict(

@@ -383,6 +383,11 @@ class Living(History):
         return meant
 
     @cached_property
+    def left_behind(self) -> int:
+        """The events of members that did not go on in another generation, as bits."""
+        return sum(1 << event for event, who in self.publisher.items() if not self.memberships[who].moved_on)
+
+    @cached_property
     def homeless(self) -> dict[str, int]:
         """Per group, the events published in views that nobody recorded, as bits."""
         masks: dict[str, int] = {}

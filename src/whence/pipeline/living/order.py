@@ -2,7 +2,8 @@
 
 Causal: who is handed an event has been handed everything it follows that was published in a view it is in. To be handed
 an effect and its cause later is wrong whatever the views were. A joiner of a strict group begins somewhere in the
-sequence, and a cause that never came to it is judged there.
+sequence, and a cause that never came to it is judged there. What those published that an operator left out of the next
+generation, and that never came to one that went on there, is lost by right.
 
 Open: what is published after `open()` returned at a joiner, and what follows anything that it was handed or published,
 is published in an epoch that is not below the one that added it, and is handed to it if it stays. Everything that a
@@ -66,12 +67,12 @@ def closed_runs(tables: LivingTables) -> DataFrame:
     which publisher on everything follows something that a joiner was handed or published."""
     promised = F.broadcast(tables.runs.select(RUN_ID, "promises"))
     steps = causal.step_table(tables).join(promised, RUN_ID)
-    inside = tables.members.select(*PROCESS, GRP, "late", "is_joiner").join(
+    inside = tables.members.select(*PROCESS, GRP, "late", "is_joiner", "moved_on").join(
         F.broadcast(tables.in_views), [*PROCESS, GRP], "left"
     )
     recorded = tables.views.select(
         RUN_ID, *(F.lit(None).cast("int").alias(name) for name in (NODE, LIFE)), GRP,
-        *(F.lit(None).cast("boolean").alias(name) for name in ("late", "is_joiner")), EPOCH,
+        *(F.lit(None).cast("boolean").alias(name) for name in ("late", "is_joiner", "moved_on")), EPOCH,
     )  # fmt: skip
     about = renewed(inside.unionByName(recorded))
     return steps.groupBy(RUN_ID).cogroup(about.groupBy(RUN_ID)).applyInArrow(_closed, _CLOSED_DDL)
@@ -87,8 +88,10 @@ class _LivingRun(causal.ClosedRun):
         self.late: dict[Process, bool] = {}
         self.grp: dict[Process, str] = {}
         self.joiners: list[Process] = []
-        names = (NODE, LIFE, GRP, "late", "is_joiner", EPOCH)
-        for node, life, grp, late, is_joiner, epoch in zip(
+        self.moved: set[Process] = set()
+        self.publisher = {step.event: who for who, line in self.lines.items() for step in line if step.is_publish}
+        names = (NODE, LIFE, GRP, "late", "is_joiner", "moved_on", EPOCH)
+        for node, life, grp, late, is_joiner, moved_on, epoch in zip(
             *(about.column(name).to_pylist() for name in names), strict=True
         ):
             if node is None:
@@ -99,11 +102,15 @@ class _LivingRun(causal.ClosedRun):
                 self.joiners.append(process)
             self.views.setdefault(process, set()).add(epoch)
             self.late[process], self.grp[process] = late, grp
+            if moved_on:
+                self.moved.add(process)
 
     def is_expected(self, event: int, process: Process) -> bool | None:
         """Return whether an event that never came to a member is of a view it is in; None: nobody recorded the view."""
         row = self.published[event]
         if row.grp != self.grp[process]:
+            return False
+        if process in self.moved and self.publisher[event] not in self.moved:
             return False
         if row.epoch is None or (row.grp, row.epoch) not in self.recorded:
             return None

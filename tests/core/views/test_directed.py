@@ -520,6 +520,21 @@ def only_listens(bug: str | None) -> bool:
     return bool(group.told(2, "removed"))
 
 
+def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
+    """T48: a survivor hears from a newcomer, before anybody, that an operator went on with it."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.crash(0)
+    group.force(1, 1, 2)
+    late = both(of(Decree), between([1], [2]))
+    group.wait(2 * SECOND, hold=late)
+    assert group.pids(1) == [1, 2]
+    group.join(9, 1)
+    group.wait(SECOND, hold=late)
+    assert group.pids(1) == [1, 2, 9]
+    group.wait(3 * SECOND)
+    return group.pids(2) == [1, 2, 9] and group.is_live(9)
+
+
 def restarts_with_the_only_copy(bug: str | None) -> bool:
     """T43: the only member that has the last event of a dead one has taken it, and restarts."""
     group = Group(CAUSAL, bug, ViewSettings(journal=True, keep="all"))
@@ -623,6 +638,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("gives_up_in_silence", forgets_whom_it_removes),
     ("waits_for_the_leaver", leaves_while_another_joins),
     ("tells_who_speaks", only_listens),
+    ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("own_mark_as_promise", comes_with_another),
     ("forgets_what_it_left_out", restarts_after_leaving_out),

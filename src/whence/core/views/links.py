@@ -226,8 +226,16 @@ class Links:
         views = self.state.views
         known = [epoch for epoch in sorted(views) if epoch > after]
         forgotten = bool(known) and known[0] > after + 1 and views[known[0]].forced_from != after
+        if forgotten and self.is_told_by_older(pid, known[0]):
+            return
         for epoch in known[-1:] if forgotten else known[:DECREES_MAX]:
             ready.send.append(Send((pid,), Decree(views[epoch], forgotten)))
+
+    def is_told_by_older(self, pid: int, first: int) -> bool:
+        """Tell whether the views before the first one known here are unknown only because this member came with it:
+        older ones tell another member of its views, which must not take them for forgotten (T48)."""
+        me = self.state.me
+        return me is not None and first == me.joined and pid in self.peers
 
     # --- acknowledgements ---
 

@@ -238,6 +238,8 @@ class ViewMember(Observed, Operated):
         if epoch > state.adopted and isinstance(item, WAIT):
             links.heard(pid, incarnation, now, ready)
             links.owe(now)  # whoever hears how far this member is tells it the views it lacks
+            if isinstance(item, ViewAck):
+                ready.send.append(Send((pid,), links.ack()))  # it may be a newcomer, which only those views name
             self.early.put(sender, item)
             return
         if isinstance(item, ViewMessage):

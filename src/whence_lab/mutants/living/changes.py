@@ -9,6 +9,7 @@ from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.changes import Changes
 from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
 from whence.core.views.leader import Leader
+from whence.core.views.links import Links
 from whence.core.views.participant import Participant
 from whence.core.views.removal import Removal
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
@@ -272,3 +273,10 @@ class TellsWhoSpeaks(Removal):
 
     def adopted(self, view: View, silent: Container[int], now: Instant) -> None:
         pass
+
+
+class SpeaksOfWhatItNeverKnew(Links):
+    """Tells others that the views before it came are forgotten (T48)."""
+
+    def is_told_by_older(self, pid: int, first: int) -> bool:
+        return False

@@ -15,6 +15,7 @@ FIELDS = {
     "causal_hop": {"us_per_hop", "bare_hops", "flat"},
     "causal_headers": {"publishers", "sizes"},
     "causal_scale": {"measured"},
+    "million": {"measured", "peak_mib", "slowest_s"},
     "promises": {"measured"},
     "scale": {"measured", "raw_ratio", "ratio_at_equal_memory", "peak_mib"},
 }

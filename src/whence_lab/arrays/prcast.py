@@ -67,11 +67,11 @@ class Spread(NamedTuple):
 
     def reached(self) -> Ints:
         """Return how many members have it, by group."""
-        return (self.delays_ns != NEVER).sum(axis=1)
+        return self.reached_within(NEVER - 1)
 
     def reached_within(self, time_ns: int) -> Ints:
         """Return how many members had it so long after its publication, by group."""
-        return (self.delays_ns <= time_ns).sum(axis=1)
+        return np.asarray((self.delays_ns <= time_ns).sum(axis=1), np.int64)
 
 
 class Engine:
@@ -145,7 +145,7 @@ class Engine:
             self._next_round[early] += self._lengths(early.size)
 
     def _by_group(self, counts: NDArray[np.int32]) -> Ints:
-        return counts.reshape(self._broadcast.groups, -1).sum(axis=1, dtype=np.int64)
+        return np.asarray(counts.reshape(self._broadcast.groups, -1).sum(axis=1), np.int64)
 
     # --- a slice of time ---
 

@@ -23,8 +23,6 @@ NO_NEWS, ANNOUNCES, FOUNDS, SUBSCRIBES, WELCOMES = range(5)
 """What a message says of the membership: nothing; that its sender is here; that, and who its founding peers are; are
 you there?; the peers of whoever was asked that."""
 
-NOBODY = -1
-
 
 class Questions(NamedTuple):
     """Members that ask a peer whether it is there: their places among those whose round it is, and whom they ask."""
@@ -60,6 +58,11 @@ class PartialViews:
         self._idle_rounds = gossip.idle_rounds
         self.peers = self._founding_peers(nodes, total)
         self._contacts = self.peers.copy()
+        self._told = min(settings.view_size - 1, settings.subs_max)
+        """Founding peers that first messages tell of: all but the last, which filled the view; some, if they are more
+        than rumours have room for."""
+        if self._told < settings.view_size - 1:
+            self._contacts[:, :-1] = rng.permuted(self._contacts[:, :-1], axis=1)
         self.round = np.zeros(total, np.int32)
         self._heard_round = np.zeros(total, np.int32)
         self._announce_at = np.zeros(total, np.int32)
@@ -73,7 +76,7 @@ class PartialViews:
         own = np.arange(total) % nodes
         right = (own + 1) % nodes
         others = drawn_apart(self._rng, total, self._settings.view_size - 1, nodes, np.column_stack([own, right]))
-        return (np.column_stack([right, others]) + (np.arange(total) - own)[:, None]).astype(np.int32)
+        return np.asarray(np.column_stack([right, others]) + (np.arange(total) - own)[:, None], np.int32)
 
     # --- rounds ---
 
@@ -121,7 +124,7 @@ class PartialViews:
         """Tell which of some members have a contact that is not in their view, and draw one for each that has."""
         contacts = self._contacts[pids]
         lost = ~_among(contacts, self.peers[pids])
-        have = lost.any(axis=1)
+        have: NDArray[np.bool_] = np.asarray(lost.any(axis=1))
         lots = np.where(lost[have], self._rng.random((int(have.sum()), contacts.shape[1])), -1.0)
         return have, contacts[have][np.arange(lots.shape[0]), lots.argmax(axis=1)].astype(np.int64)
 
@@ -145,10 +148,10 @@ class PartialViews:
         return self._rng.integers(0, self._settings.view_size + 1, count)
 
     def learn(self, pids: Ints, told: Ints) -> None:
-        """Let each of some different members learn of several at once (NOBODY: none); then random ones make room."""
+        """Let each of some different members learn of several at once; then random ones make room."""
         size = self._settings.view_size
         held = self.peers[pids]
-        fresh = (told != NOBODY) & (told != pids[:, None]) & ~_among(told, held)
+        fresh = (told != pids[:, None]) & ~_among(told, held)
         any_fresh = fresh.any(axis=1)
         pids, held, told, fresh = pids[any_fresh], held[any_fresh], told[any_fresh], fresh[any_fresh]
         self._changed[pids] = True
@@ -158,9 +161,8 @@ class PartialViews:
         self.peers[pids] = np.take_along_axis(np.concatenate([held, told.astype(np.int32)], axis=1), kept, axis=1)
 
     def founding_news(self, senders: Ints) -> Ints:
-        """Return what first messages tell: founding peers, but for the last, which filled the view; and the sender."""
-        nobody = np.full((senders.size, 1), NOBODY)
-        return np.concatenate([self._contacts[senders][:, :-1].astype(np.int64), senders[:, None], nobody], axis=1)
+        """Return what first messages tell of: founding peers, and the sender."""
+        return np.concatenate([self._contacts[senders, : self._told].astype(np.int64), senders[:, None]], axis=1)
 
     def welcome(self, asked: Ints) -> Ints:
         """Return what members answer that are asked: their peers, and themselves."""

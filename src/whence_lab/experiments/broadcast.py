@@ -6,6 +6,7 @@ are known, and how many peers a member has kept for some rounds.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from whence.sim.cluster import Cluster
 from whence.sim.network import NetworkModel
 from whence.sim.random_streams import RandomStreams
 from whence.sim.scenario import Scenario
+from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, PAYLOAD_BYTES, T_TRUE, Kind
 from whence_lab.arrays.prcast import Broadcast, Engine, Spread
 from whence_lab.experiments.two_samples import Samples
@@ -48,26 +50,26 @@ def on_the_loop(broadcast: Broadcast, seeds: range) -> Samples:
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
-def spread_measures(broadcast: Broadcast, spread: Spread) -> dict[str, NDArray[np.int64]]:
+def spread_measures(broadcast: Broadcast, spread: Spread) -> dict[str, NDArray[Any]]:
     """Return what is measured of where the bundle got."""
     half = broadcast.round_ns // 2
     within = {f"after {at / 2:g} rounds": spread.reached_within(at * half) for at in range(1, 2 * broadcast.rounds, 2)}
     return {**within, "in the end": spread.reached(), "copies": spread.copies}
 
 
-def view_measures(before: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def view_measures(before: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return what is measured of views at two times, given as group, member, peers."""
     known = np.stack([np.bincount(group.ravel(), minlength=group.shape[0]) for group in after])
     kept = (after[:, :, :, None] == before[:, :, None, :]).any(axis=3).sum(axis=2)
     return {"unevenly known": known.var(axis=1), "kept peers": kept.mean(axis=1)}
 
 
-def _run_one(broadcast: Broadcast, seed: int) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+def _run_one(broadcast: Broadcast, seed: int) -> Samples:
     """Run one group and return its measures, each an array of one."""
     network = NetworkModel(latency=broadcast.latency, loss=broadcast.loss)
     settings = dict(broadcast.settings())
     scenario = Scenario(level=LEVEL, seed=seed, nodes=broadcast.nodes, settings=settings, network=network)
-    rows: dict[Kind, list[tuple[object, ...]]] = {kind: [] for kind in Kind}
+    rows: dict[Kind, list[Row]] = {kind: [] for kind in Kind}
     cluster = Cluster(scenario, GOSSIP[LEVEL], rows)
     draw = RandomStreams(seed).of("broadcast")
     cluster.start()

@@ -54,7 +54,7 @@ def kolmogorov_smirnov(one: NDArray[Any], other: NDArray[Any]) -> float:
     if scaled < 0.2:  # the series converges slowly there, and its sum is 1 to many digits
         return 1.0
     terms = [(-1) ** (k - 1) * exp(-2.0 * k * k * scaled * scaled) for k in range(1, _TERMS)]
-    return min(1.0, max(0.0, 2.0 * sum(terms)))
+    return min(1.0, max(0.0, float(2.0 * sum(terms))))
 
 
 def means_alike(one: NDArray[Any], other: NDArray[Any]) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from whence.core.levels.gossip.level import Settings
 from whence_lab.arrays.calendar import Ints, Shorts
-from whence_lab.arrays.prcast import NO_BUNDLE, Broadcast, Engine
+from whence_lab.arrays.prcast import Broadcast, Engine
 from whence_lab.arrays.views import FullViews, PartialViews
 
 
@@ -111,9 +111,7 @@ class WelcomesEveryNewcomer(_WithViews):
 
 class _Forgetful(PartialViews):
     def founding_news(self, senders: Ints) -> Ints:
-        told = super().founding_news(senders)
-        told[:, : self._settings.view_size // 2] = NO_BUNDLE
-        return told
+        return super().founding_news(senders)[:, self._settings.view_size // 2 :]
 
 
 class TellsHalf(_WithViews):

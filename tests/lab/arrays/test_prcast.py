@@ -26,7 +26,8 @@ FULL = Broadcast(nodes=20, rounds=3, fanout=4, warm_up=2, latency=LINKS)
 """So small that even whom a member draws twice shows."""
 PARTIAL = Broadcast(nodes=24, rounds=4, fanout=2, view="partial", view_size=4, warm_up=17, latency=LINKS)
 """Up long enough for every member to have asked a lost contact, which it does in its fifteenth round."""
-LARGER = Broadcast(nodes=125, rounds=5, view="partial", warm_up=3)
+LARGER = Broadcast(nodes=125, rounds=5, view="partial", view_size=24, warm_up=3)
+"""With views that are larger than what rumours have room for."""
 LOSSY = Broadcast(
     nodes=24, rounds=5, fanout=3, view="partial", view_size=6, warm_up=12, latency=LINKS, loss=0.4
 )  # fmt: skip

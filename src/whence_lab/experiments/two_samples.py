@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.errors import UsageError
+
 Samples = Mapping[str, NDArray[Any]]
 """One sample for each measure."""
 
+SIZE_MIN = 50
+"""Both tests are those of large samples; with few they would see differences where there are none."""
 _TERMS = 100
 
 
@@ -29,12 +33,19 @@ class Difference(NamedTuple):
 
 
 def differences(first: Samples, second: Samples, alpha: float) -> list[Difference]:
-    """Return in what two sets of samples differ; with probability 1 - alpha nothing, if all are of one distribution."""
+    """Return in what two sets of samples differ; with probability 1 - alpha nothing, if all are of one distribution.
+
+    Raises UsageError if a sample is too small to tell.
+    """
     tests = (("distribution", kolmogorov_smirnov), ("mean", means_alike))
     limit = alpha / (len(tests) * len(first))
     found = []
     for measure in first:
         one, other = (np.asarray(samples[measure], float) for samples in (first, second))
+        if min(one.size, other.size) < SIZE_MIN:
+            raise UsageError(
+                f"{measure}: samples must have at least {SIZE_MIN} values, not {min(one.size, other.size)}"
+            )
         for name, test in tests:
             p = test(one, other)
             if p < limit:

@@ -12,7 +12,7 @@ from whence.sim.network import Latency
 from whence_lab.arrays.prcast import NEVER, Broadcast, Engine
 from whence_lab.experiments.broadcast import on_arrays, on_the_loop
 from whence_lab.experiments.two_samples import Samples, differences
-from whence_lab.mutants.arrays import WRONG_WITH_FULL_VIEWS, WRONG_WITH_PARTIAL_VIEWS
+from whence_lab.mutants.arrays import WRONG_WITH_FULL_VIEWS, WRONG_WITH_PARTIAL_VIEWS, TellsHalf
 
 ALPHA = 0.001
 """How often equal distributions may be taken for different ones, in all measures together."""
@@ -26,7 +26,11 @@ FULL = Broadcast(nodes=20, rounds=3, fanout=4, warm_up=2, latency=LINKS)
 """So small that even whom a member draws twice shows."""
 PARTIAL = Broadcast(nodes=24, rounds=4, fanout=2, view="partial", view_size=4, warm_up=17, latency=LINKS)
 """Up long enough for every member to have asked a lost contact, which it does in its fifteenth round."""
-LARGER = Broadcast(nodes=125, rounds=5, view="partial", view_size=24, warm_up=3)
+SETTLED = structs.replace(PARTIAL, warm_up=12)
+"""With a few rounds behind it in which views change by announcements alone."""
+FOUNDED = structs.replace(PARTIAL, warm_up=3)
+"""With what founders tell each other behind it."""
+KNOWING = Broadcast(nodes=40, rounds=3, view="partial", view_size=24, warm_up=3, latency=LINKS)
 """With views that are larger than what rumours have room for."""
 LOSSY = Broadcast(
     nodes=24, rounds=5, fanout=3, view="partial", view_size=6, warm_up=12, latency=LINKS, loss=0.4
@@ -44,10 +48,10 @@ def with_groups(broadcast: Broadcast) -> Broadcast:
     return structs.replace(broadcast, groups=GROUPS)
 
 
-@pytest.mark.parametrize("broadcast", [FULL, PARTIAL, LOSSY, LARGER], ids=["full", "partial", "lossy", "larger"])
+@pytest.mark.parametrize("broadcast", [FULL, PARTIAL, LOSSY, KNOWING], ids=["full", "partial", "lossy", "knowing"])
 def test_arrays_and_the_event_loop_are_equal_in_distribution(broadcast: Broadcast, long_mode: bool) -> None:
-    seeds = 10 * SEEDS if long_mode else SEEDS if broadcast is not LARGER else SEEDS // 10
-    assert differences(on_arrays(with_groups(broadcast), 7), on_loop(broadcast, seeds), ALPHA) == []
+    looped = on_loop(broadcast, 10 * SEEDS if long_mode else SEEDS)
+    assert differences(on_arrays(with_groups(broadcast), 7), looped, ALPHA) == []
 
 
 @pytest.mark.parametrize("wrong", WRONG_WITH_FULL_VIEWS, ids=lambda wrong: wrong.__name__)
@@ -57,7 +61,8 @@ def test_a_wrong_engine_with_full_views_is_told_from_the_loop(wrong: Callable[[B
 
 @pytest.mark.parametrize("wrong", WRONG_WITH_PARTIAL_VIEWS, ids=lambda wrong: wrong.__name__)
 def test_a_wrong_engine_with_partial_views_is_told_from_the_loop(wrong: Callable[[Broadcast, int], Engine]) -> None:
-    assert differences(on_arrays(with_groups(PARTIAL), 7, wrong), on_loop(PARTIAL, SEEDS), ALPHA)
+    broadcast = FOUNDED if wrong is TellsHalf else SETTLED
+    assert differences(on_arrays(with_groups(broadcast), 7, wrong), on_loop(broadcast, SEEDS), ALPHA)
 
 
 def test_samples_of_one_distribution_differ_no_more_often_than_alpha_says() -> None:
@@ -65,7 +70,9 @@ def test_samples_of_one_distribution_differ_no_more_often_than_alpha_says() -> N
     pairs = [({"x": rng.poisson(9, 60)}, {"x": rng.poisson(9, 400)}) for _ in range(400)]
     assert sum(bool(differences(one, other, 0.05)) for one, other in pairs) <= 0.08 * 400
     assert differences({"x": rng.poisson(9, 60)}, {"x": rng.poisson(11, 400)}, ALPHA)
-    assert differences({"x": np.ones(9)}, {"x": np.zeros(9)}, ALPHA)
+    assert differences({"x": np.ones(60)}, {"x": np.zeros(60)}, ALPHA)
+    with pytest.raises(UsageError, match="at least 50"):
+        differences({"x": np.ones(9)}, {"x": np.ones(60)}, ALPHA)
 
 
 def test_the_same_seed_gives_the_same_spread_and_another_one_another() -> None:

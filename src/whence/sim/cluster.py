@@ -115,7 +115,8 @@ class Cluster:
         """Let processes that nobody let in so far ask all there are: whom they asked may have left since, and a live
         process resolves the names of its contacts again."""
         for pid, process in sorted(self.processes.items()):
-            if process.up and isinstance(process.member, Joining) and not process.member.is_member:
+            member: object = process.member
+            if process.up and isinstance(member, Joining) and not member.is_member:
                 process.join(self._contacts(pid))
 
     def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.core.views.group import Group, Packet, Which, both, of
 from whence.core.ready import Item
 from whence.core.views.early import Early
-from whence.core.views.items import Beat, Decree, Fetch
+from whence.core.views.items import Beat, Decree, Fetch, ViewMark
 from whence.core.views.settings import MS, ViewSettings
 from whence.types import Process
 
@@ -60,12 +60,25 @@ def test_a_newcomer_that_hears_of_its_view_last_is_live_as_soon_as_it_does(kind:
     assert group.broken() == {}
 
 
-def test_what_is_put_aside_is_bounded_and_the_oldest_go_first() -> None:
+def test_messages_that_are_put_aside_are_bounded_and_the_oldest_go_first() -> None:
     early, sender = Early(3), Process(1, 1)
     for epoch in range(1, 6):
-        early.put(sender, Beat(epoch, 1, 1))
+        early.put(sender, ViewMark(0, epoch, [0], 0, 0))
     assert len(early) == 3
-    assert [item.epoch for _, item in early.upto(4) if isinstance(item, Beat)] == [3, 4]
+    assert [item.epoch for _, item in early.upto(4) if isinstance(item, ViewMark)] == [3, 4]
     assert len(early) == 1
     early.clear()
     assert len(early) == 0
+
+
+def test_of_what_says_how_far_a_member_is_the_latest_is_put_aside() -> None:
+    """In a strict group beats are as many as messages, and must not push these out."""
+    early = Early(3)
+    early.put(Process(1, 1), ViewMark(0, 2, [0], 0, 0))
+    for number in range(10):
+        for pid in range(1, 6):
+            early.put(Process(pid, 1), Beat(2, number, number))
+    assert len(early) == 1 + 3
+    ripe = early.upto(2)
+    assert isinstance(ripe[0][1], ViewMark)
+    assert [(sender.pid, item.number) for sender, item in ripe if isinstance(item, Beat)] == [(1, 9), (2, 9), (3, 9)]

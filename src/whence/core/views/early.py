@@ -6,6 +6,7 @@ safe. But whoever drops it must ask for it again, and lets everything wait that 
 """
 
 from collections import deque
+from typing import TypeAlias
 
 from whence.core.ready import Item
 from whence.core.views.items import EPOCH_IN, Beat, ViewAck, ViewMark, ViewMessage
@@ -14,32 +15,47 @@ from whence.types import Process
 WAIT = (ViewMessage, ViewMark, ViewAck, Beat)
 """What is said within a view. All else is about views, and is of use at once or not at all."""
 
+_LATEST = (ViewAck, Beat)
+"""What says how far its sender is: the latest says all."""
+
+Said: TypeAlias = tuple[Process, Item]
+
 
 class Early:
-    """Items that came before the decree of their view, the oldest first. Full: the oldest are dropped, since a newcomer
-    gets also what is for an earlier process of its name."""
+    """Items that came before the decree of their view: messages, the oldest first, and the latest acknowledgement and
+    beat of each sender. Full of messages: the oldest are dropped, since a newcomer gets also what is for an earlier
+    process of its name. Full of others: a further sender is not listened to."""
 
     def __init__(self, most: int) -> None:
-        self._items: deque[tuple[Process, Item]] = deque(maxlen=most)
+        self._most = most
+        self._messages: deque[Said] = deque(maxlen=most)
+        self._latest: dict[tuple[Process, type[Item]], Said] = {}
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._messages) + len(self._latest)
 
     def put(self, sender: Process, item: Item) -> None:
         """Put an item aside."""
-        self._items.append((sender, item))
+        if not isinstance(item, _LATEST):
+            self._messages.append((sender, item))
+        elif len(self._latest) < self._most or (sender, type(item)) in self._latest:
+            self._latest[sender, type(item)] = (sender, item)
 
-    def upto(self, epoch: int) -> list[tuple[Process, Item]]:
-        """Take out what was said up to a view, in the order in which it came."""
-        ripe: list[tuple[Process, Item]] = []
-        rest: list[tuple[Process, Item]] = []
-        for waiting in self._items:
-            item = waiting[1]
-            (ripe if EPOCH_IN[type(item)](item) <= epoch else rest).append(waiting)
-        self._items.clear()
-        self._items.extend(rest)
+    def upto(self, epoch: int) -> list[Said]:
+        """Take out what was said up to a view: messages in the order in which they came, then how far others are."""
+        ripe = [said for said in (*self._messages, *self._latest.values()) if _epoch(said) <= epoch]
+        later = [said for said in self._messages if _epoch(said) > epoch]
+        self._messages.clear()
+        self._messages.extend(later)
+        self._latest = {key: said for key, said in self._latest.items() if _epoch(said) > epoch}
         return ripe
 
     def clear(self) -> None:
         """Forget everything."""
-        self._items.clear()
+        self._messages.clear()
+        self._latest.clear()
+
+
+def _epoch(said: Said) -> int:
+    item = said[1]
+    return EPOCH_IN[type(item)](item)

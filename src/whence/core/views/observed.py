@@ -160,6 +160,6 @@ class Observed:
         return [
             Gauge("retained", retained, bound, must_drain=True),
             Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
-            Gauge("early", len(self.early), settings.held_max, must_drain=True),
+            Gauge("early", len(self.early), 2 * settings.held_max, must_drain=True),
             Gauge("frozen", len(state.frozen), 64, must_drain=True),
         ]

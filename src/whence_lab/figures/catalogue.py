@@ -14,6 +14,7 @@ from whence_lab.figures import (
     merge_modulo,
     merge_recovery,
     merge_stamps,
+    tree_downtime,
     tree_localized,
 )
 from whence_lab.figures.figure import Figure
@@ -34,6 +35,7 @@ FIGURES: dict[str, Figure] = {
         merge_delta,
         merge_modulo,
         tree_localized,
+        tree_downtime,
     )
 }
 """In the order in which `all` runs them."""

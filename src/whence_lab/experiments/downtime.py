@@ -1,0 +1,73 @@
+"""How long nodes were down: the statistics of the thesis's framework (section 4.2), from the rows of a trace.
+
+And a run to look at: a tree whose nodes crash, at most f of every path of 2f+1, lose what was not on disk, and return.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from whence.core.levels.causal.tree.topology import overlay_of
+from whence.sim.lab import spec_of
+from whence.sim.network import Latency, NetworkModel
+from whence.sim.random_streams import RandomStreams
+from whence.sim.scenario import MS, SECOND_NS, Publish, Scenario
+from whence.sim.scenarios.tree import crashes_within
+from whence.trace.memory import Trace
+from whence.trace.schema import COLUMNS_OF, NODE, T_TRUE, Kind
+
+_NODE, _T = (COLUMNS_OF[Kind.CRASH].index(name) for name in (NODE, T_TRUE))
+
+LINK = Latency(shape="constant", low_ns=MS, high_ns=MS)
+PAYLOAD_BYTES = 32
+SPACING_NS = 20 * MS
+SETTLE_NS = 20 * SECOND_NS
+"""For what members that were down must catch up with."""
+
+
+class Downtime(Struct, frozen=True):
+    """How long nodes were down, in milliseconds."""
+
+    crashes: int
+    total_ms: float
+    """Of all nodes together."""
+    longest_ms: float
+    """The longest time that one was down without recovering."""
+    busiest_ms: float
+    """Of the node that was down most, all its times together."""
+
+
+def downtime(trace: Trace, until_ns: int) -> Downtime:
+    """Return the downtime in a trace; who did not come back was down until the end."""
+    rows = sorted(
+        (row[_T], kind is Kind.RESTART, row[_NODE]) for kind in (Kind.CRASH, Kind.RESTART) for row in trace.rows[kind]
+    )
+    since: dict[int, int] = {}
+    spells: dict[int, list[int]] = {}
+    for at, is_back, node in [*rows, *((until_ns, True, node) for node in trace.run.nodes)]:
+        if not is_back:
+            since.setdefault(node, at)
+        elif node in since:
+            spells.setdefault(node, []).append(at - since.pop(node))
+    each = [sum(times) for times in spells.values()]
+    return Downtime(
+        crashes=sum(map(len, spells.values())), total_ms=sum(each) / MS, busiest_ms=max(each, default=0) / MS,
+        longest_ms=max((max(times) for times in spells.values()), default=0) / MS,
+    )  # fmt: skip
+
+
+def crashing(level: str, nodes: int, events: int, crashes: int, seed: int) -> Scenario:
+    """Return a run in which anybody publishes to all while nodes crash and come back."""
+    settings: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes}
+    values: Any = spec_of(level).settings_from(settings)
+    end = events * SPACING_NS
+    draw = RandomStreams(seed).of("publishers")
+    return Scenario(
+        level=level, seed=seed, nodes=nodes, settings=settings, sync_ns=MS,
+        publishes=[
+            Publish(at_ns=at * SPACING_NS, node=draw.randrange(nodes), group=0, size=PAYLOAD_BYTES)
+            for at in range(events)
+        ],
+        network=NetworkModel(latency=LINK, fifo_links=True), heal_at_ns=end, end_at_ns=end + SETTLE_NS,
+        faults=crashes_within(overlay_of(values.overlay), crashes, end, seed),
+    )  # fmt: skip

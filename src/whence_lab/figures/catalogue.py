@@ -14,6 +14,7 @@ from whence_lab.figures import (
     merge_modulo,
     merge_recovery,
     merge_stamps,
+    ordering_cost,
     tree_downtime,
     tree_localized,
 )
@@ -36,6 +37,7 @@ FIGURES: dict[str, Figure] = {
         merge_modulo,
         tree_localized,
         tree_downtime,
+        ordering_cost,
     )
 }
 """In the order in which `all` runs them."""

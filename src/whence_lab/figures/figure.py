@@ -49,6 +49,8 @@ class Panel(NamedTuple):
     """Show only configurations with these values."""
     log_x: bool = False
     log_y: bool = False
+    bars: Sequence[Any] = ()
+    """Draw bars from the left instead, one for each of these values of x, from the top on."""
     stated: Callable[[Data], Sequence[Line]] = lambda _: ()
 
 

@@ -44,7 +44,7 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
         width = PANEL_WIDTH * columns if panels > 1 else LONE_PANEL_WIDTH
         picture, axes = pyplot.subplots(rows, columns, figsize=(width, HEIGHT * rows), squeeze=False)
         for panel, on in zip(figure.panels, axes.flat, strict=False):
-            _draw_panel(panel, data, on)
+            (_draw_bars if panel.bars else _draw_panel)(panel, data, on)
         for on in list(axes.flat)[panels:]:
             on.set_axis_off()
         picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5)
@@ -94,6 +94,28 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     on.set_xlabel(panel.x_label)
     on.set_ylabel(panel.y_label)
     if on.get_legend_handles_labels()[0]:
+        on.legend(loc="best")
+
+
+def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
+    """Draw a measure of things that have names: a bar each, side by side for the values that tell curves apart."""
+    values = data.values(panel.curve) if panel.curve else [None]
+    thickness = 0.8 / len(values)
+    for number, value in enumerate(values):
+        only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
+        bands = [data.curve(panel.x, panel.y, **only, **{panel.x: name}) for name in panel.bars]
+        shown = [(at, found[0][1].mean) for at, found in enumerate(bands) if found]
+        places = [at + (number - (len(values) - 1) / 2) * thickness for at, _ in shown]
+        label = panel.label(value) if panel.curve else "here"
+        on.barh(places, [mean for _, mean in shown], thickness, color=COLOURS[number % len(COLOURS)], label=label)
+    on.set_yticks(range(len(panel.bars)), [str(name) for name in panel.bars], fontsize=7.5)
+    on.invert_yaxis()
+    if panel.log_x:
+        on.set_xscale("log")
+    on.grid(visible=False, axis="y")
+    on.set_title(panel.title, loc="left")
+    on.set_xlabel(panel.y_label)
+    if len(values) > 1:
         on.legend(loc="best")
 
 

@@ -47,6 +47,8 @@ class Missing(Struct):
     tree: int
     sources: dict[int, None]
     due: Instant
+    asked: int | None = None
+    """Who was asked for it last."""
 
 
 class GossipTreeMember(RivalBase):
@@ -160,7 +162,8 @@ class GossipTreeMember(RivalBase):
         if missing is None:
             if len(self._missing) >= MISSING_MAX:
                 del self._missing[next(iter(self._missing))]
-            missing = self._missing[name] = Missing(tree, {}, now + self._settings.graft_ns)
+            wait_ns = int(self._settings.graft_ns * (1 + self._rng() / 2))
+            missing = self._missing[name] = Missing(tree, {}, now + wait_ns)
         missing.sources[peer] = None
 
     def _due(self, now: Instant, ready: Ready) -> None:
@@ -174,6 +177,7 @@ class GossipTreeMember(RivalBase):
                 continue
             peer = self._source(missing)
             del missing.sources[peer]
+            missing.asked = peer
             missing.due = now + self._settings.graft_ns // 2
             self._ask(name, missing, peer, ready)
 

@@ -88,6 +88,10 @@ class Plumtree(GossipTreeMember):
             case PlumPrune() if linked:
                 self._move(peer, self._eager, self._lazy)
 
+    def _source(self, missing: Missing) -> int:
+        """Choose whom to ask: who is in the tree already, so that one repair makes one new link; else the first."""
+        return next((peer for peer in missing.sources if peer in self._eager), super()._source(missing))
+
     def _ask(self, name: Name, missing: Missing, peer: int, ready: Ready) -> None:
         self._move(peer, self._lazy, self._eager)
         ready.send.append(Send((peer,), PlumGraft(name)))

@@ -6,7 +6,7 @@ The sentence that decides: a message is new unless its name was seen lately.
 A message belongs to one tree. A member that first hears of a tree forwards in it to a few peers, unless it forwards in
 another tree already: then it is a leaf. A second copy prunes its link from the tree. Summaries name the messages of
 each tree to the neighbours that the tree does not lead to; who misses one grafts a link to the neighbour that forwards
-in fewest trees. A neighbour that forwards in another tree sends the message and declines, unless nobody else is left.
+in fewest trees. A neighbour that forwards in another tree declines, unless nobody else is left; then the next is asked.
 Costs: one copy per member, and summaries, gathered for a while.
 Unlike in the paper, trees are shared by all publishers, who take turns among them, as Plumtree does with its one; and a
 summary goes to every neighbour for the trees in which it is none, not only to those that are in no tree at all.
@@ -125,6 +125,7 @@ class Thicket(GossipTreeMember):
                 self._grafted(peer, tree, name, ready, must=must)
             case ThicketPrune(tree) if tree < len(self._links):
                 self._links[tree].pop(peer, None)
+                self._declined(peer, tree, now)
 
     def _copied(self, peer: int, copy: ThicketCopy, now: Instant, ready: Ready, *, linked: bool) -> None:
         name, tree = name_of(copy.bundle), copy.tree
@@ -152,15 +153,25 @@ class Thicket(GossipTreeMember):
             links[choice.pop(int(self._rng() * len(choice)))] = None
 
     def _grafted(self, peer: int, tree: int, name: Name, ready: Ready, *, must: bool) -> None:
-        """Take a peer into a tree, unless that would be a second tree to forward in; it gets the message anyhow."""
+        """Take a peer into a tree, with the message it misses, unless that would be a second tree to forward in.
+
+        Who declines does not send the message either: a peer that had it would ask nobody else, and stay outside.
+        """
         links = self._links[tree]
+        if not must and len(links) <= 1 and self.load:
+            ready.send.append(Send((peer,), ThicketPrune(tree, self.load)))
+            return
+        links[peer] = None
         kept = self._kept.get(name)
         if kept is not None:
             ready.send.append(Send((peer,), ThicketCopy(tree, self.load, kept.group, kept.bundle)))
-        if must or len(links) > 1 or self.load == 0:
-            links[peer] = None
-        else:
-            ready.send.append(Send((peer,), ThicketPrune(tree, self.load)))
+
+    def _declined(self, peer: int, tree: int, now: Instant) -> None:
+        """Ask the next neighbour at once for what this one was asked for."""
+        for missing in self._missing.values():
+            if missing.tree == tree and missing.asked == peer:
+                missing.asked = None
+                missing.due = now
 
     def _source(self, missing: Missing) -> int:
         """Choose the neighbour that forwards in fewest trees."""

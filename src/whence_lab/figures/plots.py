@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
@@ -112,7 +112,10 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     on.invert_yaxis()
     if panel.log_x:
         on.set_xscale("log")
+        on.xaxis.set_major_formatter(ScalarFormatter())
+        on.xaxis.set_minor_formatter(NullFormatter())
     on.grid(visible=False, axis="y")
+    on.set_axisbelow(True)
     on.set_title(panel.title, loc="left")
     on.set_xlabel(panel.y_label)
     if len(values) > 1:

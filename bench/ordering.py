@@ -6,6 +6,7 @@ with gossip: systems take turns, and medians are compared.
 Goal: one order for all, on views, takes at most ten times the processor time of `eventual`.
 """
 
+from functools import partial
 from time import process_time
 
 from _common import arguments, finish, interleaved, no_collections
@@ -32,10 +33,8 @@ def main() -> None:
     """Measure all in turns and print medians."""
     given = arguments(__doc__).parse_args()
     events, repeat = (20, 1) if given.quick else (200, given.repeat or 3)
-    costs = interleaved(
-        repeat,
-        {name: (lambda name=name: us_per_delivery(name, "calm", events)) for name in SYSTEMS},  # type: ignore[misc]
-    )
+    measures = {name: partial(us_per_delivery, name, "calm", events) for name in SYSTEMS}
+    costs = interleaved(repeat, measures)
     ratios = {name: round(cost / costs[UNIT], 2) for name, cost in costs.items()}
     numbers = {"us_per_delivery": {name: round(cost, 1) for name, cost in costs.items()}, "ratios": ratios}
     finish("ordering", numbers, {"total": ratios[DEAREST] <= DEAREST_MAX}, quick=given.quick)

@@ -17,6 +17,7 @@ from whence_lab.figures import (
     ordering_cost,
     tree_downtime,
     tree_localized,
+    tree_metadata,
 )
 from whence_lab.figures.figure import Figure
 
@@ -36,6 +37,7 @@ FIGURES: dict[str, Figure] = {
         merge_delta,
         merge_modulo,
         tree_localized,
+        tree_metadata,
         tree_downtime,
         ordering_cost,
     )

@@ -26,6 +26,8 @@ class ThesisCoding(SessionCoding):
 
     form = THESIS
     number_end = 1 << 32
+    ids_most = 0
+    """The most bytes that the numbers of one message took."""
 
     def encode(self, record: Record, target: int, link: LinkState, into: bytearray) -> int:
         """Write all numbers, and the dependencies that differ from the last."""
@@ -42,7 +44,9 @@ class ThesisCoding(SessionCoding):
             if value > known.get(key, 0) and key in pairs:
                 known[key] = value
                 rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
-        self.cost.add(put_rows(into, ids) + put_rows(into, rows))
+        size = put_rows(into, ids)
+        self.ids_most = max(self.ids_most, size)
+        self.cost.add(size + put_rows(into, rows))
         return 0
 
     def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
@@ -55,6 +59,10 @@ class ThesisCoding(SessionCoding):
             for target, value in row.items():
                 link.known[pair(source, target)] = value
         return Header(group, self._place.overlay.epoch, peer, h, ids, {}, link.known.copy(), cut=self._pruned)
+
+    def numbers_kept(self) -> int:
+        """Return how many numbers links remember, of both directions."""
+        return sum(len(link.known) for links in (self._outgoing, self._incoming) for link in links.values())
 
     def _take_rows(self, reader: Reader) -> Vectors:
         sizes = [reader.below(self._entries_max) for _ in range(reader.below(self._entries_max))]

@@ -109,6 +109,10 @@ class Barriers:
         """Return the number of messages held back."""
         return len(self._held)
 
+    def entries(self) -> tuple[int, int]:
+        """Return the entries of its barrier and of its Delivered matrix."""
+        return sum(map(int.bit_count, self._barrier.values())), self._delivered.entries()
+
     def _falls(self, barrier: Barrier) -> bool:
         me, delivered = self._me, self._delivered
         return all(
@@ -184,6 +188,10 @@ class DeliveredMatrix:
             elif mask:
                 row[known] = mask ^ bit
             row[number] = row.get(number, 0) | bit
+
+    def entries(self) -> int:
+        """Return how many entries of the matrix are not zero."""
+        return sum(mask.bit_count() for row in self._reached.values() for mask in row.values())
 
     def has(self, publisher: int, number: int, process: int) -> bool:
         """Tell whether a process is known to have delivered a publisher's messages up to a number."""

@@ -106,6 +106,11 @@ class Cbcast:
         """Return the number of messages held back."""
         return len(self._held)
 
+    def entries(self) -> tuple[int, int]:
+        """Return the entries of all its clocks, and those that it keeps for links, of both directions."""
+        links = [*self._sent.values(), *self._came.values()]
+        return len(self._clocks), sum(map(len, links))
+
     def _is_next(self, stamp: Stamp) -> bool:
         clocks, own = self._clocks, pair(stamp.group, stamp.publisher)
         if stamp.clocks.get(own, 0) != clocks.get(own, 0) + 1:

@@ -6,12 +6,18 @@ Source: LoCaMu, section 1.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from math import gcd
 
 from msgspec import Struct
 
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Overlay
 from whence.errors import SettingError
 from whence.limits import PEER_ID_MAX
+
+ZIPF = "zipf:"
+ZIPF_POWER = -1.25
+GOLDEN = 0.618
+"""Steps of this part of a circle come back to no place soon."""
 
 F_MAX = 3
 """The most failures per path of 2f+1 nodes that are supported: the pairs a member knows grow exponentially with f."""
@@ -31,7 +37,8 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
     of its node."""
 
     groups: str = "all"
-    """all, subtrees (one group per inner node, of all below it), or the processes that are members: 0 1 2;2 3."""
+    """all, subtrees (one group per inner node, of all below it), zipf:K (at most K groups whose sizes fall as in Zipf's
+    law, spread over the tree), or the processes that are members: 0 1 2;2 3."""
 
     f: int = 1
     """Failures survived on every path of 2f+1 nodes. The header grows with the number of nodes within f+1 hops.
@@ -56,6 +63,8 @@ def _overlay(tree: str, nodes: int, listed: str, groups: str, f: int, radius: in
     members: Sequence[Iterable[int]] | None = [range(len(parents))]
     if groups == "subtrees":
         members = None
+    elif groups.startswith(ZIPF):
+        members = _zipf_members(len(parents), _numbers([groups.removeprefix(ZIPF)], "groups")[0])
     elif groups != "all":
         members = _members(groups, processes or range(len(parents)))
     return Overlay(parents, members, f, radius=radius, processes=processes)
@@ -114,6 +123,21 @@ def _members(groups: str, processes: Sequence[int]) -> list[list[int]]:
     if len(listed) > GROUPS_MAX:
         raise SettingError(f"groups: at most {GROUPS_MAX}, not {len(listed)}")
     return [[place_of[member] for member in members] for members in listed]
+
+
+def zipf_sizes(nodes: int, groups: int) -> list[int]:
+    """Return the sizes of groups as the thesis has them (section 5.6): group g has N·g^-1.25 members, rounded. Groups
+    without members are left out."""
+    sizes = [int(nodes * group**ZIPF_POWER + 0.5) for group in range(1, groups + 1)]
+    return [size for size in sizes if size]
+
+
+def _zipf_members(nodes: int, groups: int) -> list[list[int]]:
+    """Return members for such groups: nodes in steps that lead through the whole tree, from another one for each."""
+    if not 1 <= groups <= GROUPS_MAX:
+        raise SettingError(f"groups: zipf:K has from 1 to {GROUPS_MAX} groups, not {groups}")
+    step = next(step for step in range(int(nodes * GOLDEN) or 1, 2 * nodes) if gcd(step, nodes) == 1)
+    return [[(group + step * at) % nodes for at in range(size)] for group, size in enumerate(zipf_sizes(nodes, groups))]
 
 
 def _numbers(words: list[str], setting: str) -> list[int]:

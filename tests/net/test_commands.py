@@ -302,7 +302,8 @@ def test_what_cannot_be_is_said_in_one_sentence_with_exit_code_2(arguments: tupl
 
 def test_certificates_are_made_and_found_fit(tmp_path: Path) -> None:
     assert json.loads(whence("certs", "ca", "--dir", tmp_path, "--json"))["authority"].endswith("ca.pem")
-    assert set(json.loads(whence("certs", "member", 1, 2, "--dir", tmp_path, "--json"))["members"]) == {"1", "2"}
+    made = json.loads(whence("certs", "member", 1, 2, "billing-1", "--dir", tmp_path, "--json"))["members"]
+    assert set(made) == {"1", "2", "billing-1"}
     checks = json.loads(whence("doctor", "--certs", tmp_path, "--data", tmp_path, "--json"))["checks"]
     assert checks["certificates"]["state"] == "fine"
     os.chmod(tmp_path / "member-1.key", 0o644)

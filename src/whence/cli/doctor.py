@@ -146,9 +146,10 @@ def _java() -> tuple[str, str]:
     return FINE, f"{spark} on Java {version[1]}"
 
 
-def _pid_in(certificate: Path) -> int:
-    """Return the pid in the name of a certificate."""
-    return int(certificate.stem.removeprefix("member-"))
+def _member_in(certificate: Path) -> tuple[int, str]:
+    """Return the pid, or 0 and the name, that a certificate's file is named after."""
+    member = certificate.stem.removeprefix("member-")
+    return (int(member), "") if member.isdecimal() else (0, member)
 
 
 def _certs(directory: Path) -> tuple[str, str]:
@@ -158,7 +159,7 @@ def _certs(directory: Path) -> tuple[str, str]:
     try:
         for certificate in members:
             safety = Safety(certificate, certificate.with_suffix(".key"), directory / "ca.pem")
-            if doubts := safety.doubts(_pid_in(certificate)):
+            if doubts := safety.doubts(*_member_in(certificate)):
                 return BROKEN, f"peers will refuse this process: {doubts}"
             if os.stat(certificate.with_suffix(".key")).st_mode & 0o077:
                 return WORSE, f"{certificate.with_suffix('.key')} can be read by others; chmod 600 it"

@@ -535,6 +535,27 @@ def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
     return group.pids(2) == [1, 2, 9] and group.is_live(9)
 
 
+def restarts_with_what_must_wait(bug: str | None) -> bool:
+    """T49: what a removed member said follows events of both others, who keep it, have not taken these, and restart."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.slow = {0, 1}
+    causes = [group.publish(0), group.publish(1)]
+    group.flow()
+    last = group.publish(2)
+    group.flow()
+    group.remove(0, 2)
+    group.wait(400 * MS)
+    assert group.pids(0) == group.pids(1) == [0, 1]
+    for pid in (0, 1):
+        group.crash(pid)
+    group.slow = set()
+    for pid in (0, 1):
+        group.log[pid].clear()
+        group.restart(pid)
+    group.wait(3 * SECOND)
+    return all(set(group.log[pid]) == {*causes, last} for pid in (0, 1))
+
+
 def restarts_with_the_only_copy(bug: str | None) -> bool:
     """T43: the only member that has the last event of a dead one has taken it, and restarts."""
     group = Group(CAUSAL, bug, ViewSettings(journal=True, keep="all"))
@@ -640,6 +661,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("tells_who_speaks", only_listens),
     ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
+    ("forgets_what_waits", restarts_with_what_must_wait),
     ("own_mark_as_promise", comes_with_another),
     ("forgets_what_it_left_out", restarts_after_leaving_out),
 ]

@@ -30,6 +30,8 @@ class Inbox:
         self._keeps_all = settings.keep == "all"
         self.stage = stage
         self.held_count = 0
+        self.kept_count = 0
+        """Messages that were held after a restart, beside those that may come."""
         self.ask_at: Instant = NEVER
         self.on_base: Callable[[Stream, Ready], None] = lambda stream, ready: None
         """Called when a newcomer learns where a stream begins."""
@@ -122,13 +124,22 @@ class Inbox:
     def _hold(self, stream: Stream, message: Message, number: int, now: Instant, ready: Ready) -> None:
         if number in stream.held:
             return
-        if self.held_count >= self.settings.held_max:
+        if self.held_count >= self.settings.held_max + self.kept_count:
             ready.notes.append(Note("drop", "held_full", peer=stream.member.pid))
             return
         stream.held[number] = Held(message, now)
         self.stage.arrived(message, now)
         self.held_count += 1
         self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
+
+    def hold_kept(self, stream: Stream, message: Message, now: Instant) -> None:
+        """Hold a message of the journal until what it follows has come again, whatever room there is."""
+        if message.number not in stream.held:
+            stream.held[message.number] = Held(message, now, is_kept=True)
+            self.stage.arrived(message, now)
+            self.held_count += 1
+            self.kept_count += 1
+            self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
 
     def release(self, now: Instant, ready: Ready) -> None:
         """Count every held message that may count by now."""

@@ -159,7 +159,7 @@ class Observed:
         bound = (settings.records_max // 4 + 64) * max(1, len(state.streams))
         return [
             Gauge("retained", retained, bound, must_drain=True),
-            Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
+            Gauge("held", self.inbox.held_count, settings.held_max + self.inbox.kept_count, must_drain=True),
             Gauge("early", len(self.early), 2 * settings.held_max, must_drain=True),
             Gauge("frozen", len(state.frozen), 64, must_drain=True),
         ]

@@ -228,7 +228,8 @@ class Recovery:
                     self.state.has_begun = True
 
     def _replay_custody(self, messages: list[Message], now: Instant, ready: Ready) -> None:
-        """Count the messages in custody as got again, each after what it follows."""
+        """Count the messages in custody as got again, each after what it follows. What they follow and was got without
+        being taken has to come again: until then they wait, since nobody else may have them (T49)."""
         state, progress = self.state, True
         while progress:
             progress = False
@@ -247,6 +248,15 @@ class Recovery:
                     self.changes.inbox.stage.got(stream, message, 0, now, ready)
                     self.changes.close_cuts()
                     progress = True
+        self.hold_rest(messages, now)
+
+    def hold_rest(self, messages: list[Message], now: Instant) -> None:
+        """Hold the messages in custody that could not be counted yet."""
+        for message in messages:
+            member = self.state.origin_of(message)
+            stream = self.state.streams.get(member) if member is not None else None
+            if stream is not None and stream.base is not None and message.number > stream.got:
+                self.changes.inbox.hold_kept(stream, message, now)
 
     def _retain_taken(self, stream: Stream, message: Message) -> None:
         """Retain a message in custody that was taken here: somebody may lack it."""
@@ -303,6 +313,7 @@ class Recovery:
                     for number, message in stream.retained.items()
                     if number <= stream.stored
                 ]
+                records += [journal.record_of_custody(held.message) for held in stream.held.values() if held.is_kept]
         counts = state.taken_counts
         records.append(journal.encode(TakenCounts(counts.copy())))
         return records

@@ -19,6 +19,8 @@ class Held(Struct, eq=False, gc=False):
 
     message: Message
     since: Instant
+    is_kept: bool = False
+    """It is in the journal, and perhaps nowhere else."""
 
 
 class Stream:

@@ -225,3 +225,10 @@ class ForgetsWhatWasTaken(Recovery):
 
     def _retain_taken(self, stream: Stream, message: Message) -> None:
         pass
+
+
+class ForgetsWhatWaits(Recovery):
+    """Forgets after a restart the messages in custody that follow something which has to come again (T49)."""
+
+    def hold_rest(self, messages: list[Message], now: Instant) -> None:
+        pass

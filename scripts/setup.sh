@@ -66,5 +66,5 @@ require_java
 : >.venv/setup.log
 say "installing Whence and its tools (a minute or two the first time)"
 install --upgrade pip
-install --editable '.[dev,spark]'
+install --editable '.[dev,local,spark]'
 say "ready: .venv/bin/whence"

@@ -26,10 +26,10 @@ from tests.pipeline.damage import (
     steps_swapped,
     without_traffic,
 )
+from tests.pipeline.engines import verify
 from whence.check.judge import judge
 from whence.check.verdict import Verdict
 from whence.pipeline.promise_tables import PROMISES
-from whence.pipeline.verify import verify
 from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation

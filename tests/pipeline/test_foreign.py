@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.engines import merge_logs
 from tests.pipeline.foreign import Case, LogFile, drawn, wanted, write_file
 from whence.errors import UsageError
 from whence.pipeline import stream_step
-from whence.pipeline.batch import merge_logs
 from whence.pipeline.manifest import committed_steps, read_manifest, read_released
 from whence.pipeline.stream import run_stream
 from whence.pipeline.stream_step import Rules

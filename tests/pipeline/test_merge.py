@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.engines import merge_logs
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
-from whence.pipeline.batch import merge_logs
 from whence.pipeline.log_reader import read_logs
 from whence.pipeline.logs import log_files, read_mapping
 from whence.pipeline.merge import WRITERS_MAX, events_of_groups, layout_of, merged, merged_by_group, write_merged

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from tests.net.lives import life
 from tests.pipeline import plain_oracle
+from tests.pipeline.engines import verify
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
 from whence.check.levels import PROMISES_OF
-from whence.pipeline.verify import verify
 from whence.trace.gathering import Gathering
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace

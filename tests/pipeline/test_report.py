@@ -1,21 +1,25 @@
 """Measured on Spark: the numbers are the simulator's own, and the page shows them to a person."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.check.trace_builder import TraceBuilder
 from tests.pipeline.test_verify import tickets_kept
+from whence.check.diagrams.svg import LEVEL_COLOURS
+from whence.check.verdict import Outcome, Verdict
 from whence.cli.app import run as command
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
 from whence.pipeline.columns import AFTER_ALL
-from whence.pipeline.report import (
+from whence.pipeline.page import (
     ROWS_SHOWN,
     RUNS_PLOTTED,
     Measured,
@@ -23,15 +27,17 @@ from whence.pipeline.report import (
     _curve,
     _rates,
     _tickets,
-    measure,
     report_page,
 )
-from whence.pipeline.verify import Verified
+from whence.pipeline.page_style import MARKS, NIGHT
+from whence.pipeline.report import measure
+from whence.pipeline.stories import BrokenPromise
+from whence.pipeline.verify import Judged, Verified
 from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
-from whence.trace.memory import Trace
+from whence.trace.memory import Run, Trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 from whence.types import EventId
@@ -199,6 +205,64 @@ def test_the_table_of_numbers_names_groups_and_says_what_it_leaves_out(measured:
     assert f"and {ROWS_SHOWN} more" in text
 
 
+def judged_runs() -> Verified:
+    """Two runs: in one a promise is broken, in the other nothing was at stake."""
+    wrong = Verdict(promise="fifo", outcome=Outcome.BROKEN, sentence="two came before one", count=1)
+    fine = Verdict(promise="no_duplicates", outcome=Outcome.HOLDS, sentence="none came twice")
+    none = Verdict(promise="fifo", outcome=Outcome.VACUOUS, sentence="nothing came")
+    return Verified([Judged(run_called("b", "causal"), [none]), Judged(run_called("a b", "fifo"), [fine, wrong])], [])
+
+
+def run_called(run_id: str, level: str) -> Run:
+    return msgspec.structs.replace(live_trace().run, run_id=run_id, level=level)
+
+
+def test_verdicts_are_a_matrix_whose_marks_lead_to_stories_and_reasons() -> None:
+    """A row per run, trouble first; a column per promise; every link on the page leads somewhere on it."""
+    story = BrokenPromise("a b", "fifo", ["two came before one"], ["one", "two"], "")
+    text = report_page(judged_runs(), Measured([], [], [], []), [story])
+    matrix = text.split("class='matrix'")[1].split("</table>")[0]
+    assert matrix.index("data-run='a b'") < matrix.index("data-run='b'")
+    assert matrix.count("<th data-promise=") == 2
+    assert [matrix.count(f">{mark}<") for mark in MARKS.values()] == [1, 0, 1, 1]
+    assert "href='#story-a%20b-fifo'" in matrix
+    assert "href='#why-b-fifo'" in matrix
+    links, places = set(re.findall("href='#([^']*)'", text)), set(re.findall("id='([^']*)'", text))
+    assert links <= places
+
+
+def test_one_can_ask_for_a_run_or_a_promise_alone() -> None:
+    """What the script hides says whose it is, and each choice is one that the page has."""
+    text = report_page(judged_runs(), Measured([], [], [], []))
+    assert "<select id='of-run'><option value=''>all</option><option>b</option><option>a b</option>" in text
+    assert "<select id='of-promise'><option value=''>all</option><option>fifo</option>" in text
+    assert text.count("data-run='a b'") == 1 + 2
+
+
+def test_a_level_has_one_colour_everywhere_and_every_colour_its_shade_by_night() -> None:
+    runs = [row_of(run_id="a", level="fifo", grp="g", latency_ms_p50=1.0, latency_ms_p99=1.0, hold_ms_p99=1.0,
+                   metadata_bytes_mean=1.0)]  # fmt: skip
+    points = [row_of(run_id="a", percent=percent, latency_ms=float(percent + 1)) for percent in (0, 50)]
+    measured = Measured(runs, [], points, [])
+    colour = LEVEL_COLOURS["fifo"]
+    assert f'stroke="{colour}"' in _curve(measured)
+    assert all(f'fill="{colour}"' in chart for chart in _costs(measured))
+    text = report_page(judged_runs(), measured._replace(runs=[]))
+    assert f'fill="{colour}"' in text
+    drawn = set(re.findall("#[0-9a-f]{6}", "".join([_curve(measured), *_costs(measured)])))
+    assert drawn <= set(NIGHT)
+    assert all(f'[stroke="{day}"] {{ stroke: {night}; }}' in text for day, night in NIGHT.items())
+
+
+def test_no_line_is_drawn_where_nothing_was_measured() -> None:
+    """Windows 0, 1 and 2, then silence, then 7: a line through three points, and a dot."""
+    rows = [row_of(run_id="a", window=at * 10**9, window_ns=10**9, published=2, delivered=3) for at in (0, 1, 2, 7)]
+    published, _ = _rates(Measured([], rows, [], []))
+    assert published.count("<polyline") == published.count("<circle") == 1
+    (points,) = re.findall('points="([^"]*)"', published)
+    assert len(points.split()) == 3
+
+
 def test_the_page_needs_nothing_else_and_a_browser_shows_it(
     spark: SparkSession, traces: tuple[Path, dict[str, Trace]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,8 +273,8 @@ def test_the_page_needs_nothing_else_and_a_browser_shows_it(
     text = page.read_text(encoding="utf-8")
     for words in ("Verdicts", "Numbers", "Latency, cumulative", "Events delivered", "What order costs", "ticket 001"):
         assert words in text
-    assert "<script" not in text
     assert "src=" not in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", ""), "nothing is asked of a network"
     if CHROMIUM is None:
         pytest.skip("no chromium here")
     picture = tmp_path / "report.png"
@@ -239,7 +303,7 @@ def test_the_tables_are_written_as_parquet(
 
 
 def test_charts_draw_what_they_are_given() -> None:
-    assert line_chart("t", "x", "y", [Line("a", [(0.0, 1.0), (1.0, 2.0)])]).count("<line") > 1
+    assert line_chart("t", "x", "y", [Line("a", [(0.0, 1.0), (1.0, 2.0)])]).count("<polyline") == 1
     assert "nothing to show" in line_chart("t", "x", "y", [Line("a", [(0.0, 1.0)])], log_x=True)
     assert "12 B" in bar_chart("t", "bytes", [Bar("fifo", 12.0, "12 B")])
     assert "p1" in timeline("t", "s", [Span("ticket 1", 0.0, 5.0, "p1")])

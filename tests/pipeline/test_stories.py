@@ -10,7 +10,7 @@ from whence.check.judge import judge
 from whence.cli.app import run as command
 from whence.pipeline import stories as telling
 from whence.pipeline.events import find_input
-from whence.pipeline.report import Measured, report_page
+from whence.pipeline.page import Measured, report_page
 from whence.pipeline.stories import broken_promises, promises_left_out
 from whence.pipeline.verify import Judged, Verified
 from whence.trace.memory import Trace

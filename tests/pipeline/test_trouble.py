@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import causal_world
+from tests.pipeline.engines import verify
 from tests.pipeline.logs import in_order, made_log, write_files
 from whence.errors import TraceError, UsageError
 from whence.pipeline.batch import merge_logs
@@ -22,7 +23,6 @@ from whence.pipeline.report import write_page
 from whence.pipeline.stream import run_stream
 from whence.pipeline.stream_step import Rules
 from whence.pipeline.sweep import run_sweep, seed_of
-from whence.pipeline.verify import verify
 from whence.trace.writer import write_trace
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world, causal_world, swapped
+from tests.pipeline.engines import verify
 from whence.check.judge import judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
@@ -18,7 +19,7 @@ from whence.pipeline.certificate import PROVABLE, certified
 from whence.pipeline.events import FILES_READ, find_input, read_events
 from whence.pipeline.promise_tables import PROMISES
 from whence.pipeline.session import SMALL_BYTES, configure_for_size
-from whence.pipeline.verify import Verified, verify
+from whence.pipeline.verify import Verified
 from whence.sim.canary import CANARY
 from whence.sim.lab import spec_of
 from whence.sim.run import run

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import causal_world
+from tests.pipeline.engines import verify
 from whence.check.judge import judge
 from whence.errors import TraceError
 from whence.pipeline import events
 from whence.pipeline.events import find_input
-from whence.pipeline.verify import verify
 from whence.trace.reader import read_trace
 from whence.trace.writer import write_trace
 

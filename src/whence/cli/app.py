@@ -44,8 +44,8 @@ BUG = 70
 INTERRUPTED = 130
 
 EXTRAS = {
-    "pyarrow": "whence[trace]", "pyspark": "whence[spark]", "pandas": "whence[spark]", "opentelemetry": "whence[otel]",
-    "matplotlib": "whence-lab[figures]",
+    "pyarrow": "whence[trace]", "pyspark": "whence[spark]", "pandas": "whence[spark]", "duckdb": "whence[local]",
+    "opentelemetry": "whence[otel]", "matplotlib": "whence-lab[figures]",
 }  # fmt: skip
 """Optional packages, and what installs each."""
 

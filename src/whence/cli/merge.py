@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.output import print_json, print_message, progress, stdout
-from whence.cli.spark import placed, starting
-from whence.cli.verify import Conf, Master
+from whence.cli.spark import placed, run_on, starting
+from whence.cli.verify import Conf, EngineName, Master
 
 if TYPE_CHECKING:
     from whence.pipeline.batch import MergeCounts
@@ -44,6 +44,7 @@ def merge(
     unique: Annotated[bool, typer.Option("--unique", hidden=True)] = False,
     mapping: Mapping = None,
     strict: Strict = False,
+    engine: EngineName = "auto",
     master: Master = None,
     conf: Conf = None,
     json: Json = False,
@@ -57,20 +58,22 @@ def merge(
     """
     from whence.pipeline import batch
     from whence.pipeline import logs as reading
-    from whence.pipeline import session as sessions
     from whence.pipeline.storage import bytes_below
 
     named = reading.read_mapping(mapping)
-    start = starting(master, conf)
+    start = starting(master, conf, engine)
     source, target = placed(logs, start), placed(out, start)
     reading.log_files(source)
     print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:
-        bar.add_task("merging on Spark", total=None)
-        partitions = sessions.configure_for_size(start(), bytes_below([source]))
-        done = batch.merge_logs(
-            start(), source, target, partitions, named, groups=group or None, by_group=not one, strict=strict
-        )
+        bar.add_task("merging", total=None)
+        size = bytes_below([source])
+        done = run_on(
+            engine, size * batch.ROWS_TO_BYTES, start, [source, target],
+            lambda session: batch.merge_on(
+                session, source, target, size, named, groups=group or None, by_group=not one, strict=strict
+            ),
+        )  # fmt: skip
     if json:
         print_json(
             0, read=done.read, rows=done.rows, twice=done.twice, rejected=done.rejected, heartbeats=done.heartbeats,

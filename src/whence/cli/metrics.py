@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, placed_directory, starting
-from whence.cli.verify import Conf, Master, Traces
+from whence.cli.spark import placed, placed_directory, run_on, starting
+from whence.cli.verify import Conf, EngineName, Master, Traces
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
 
@@ -17,6 +17,7 @@ def metrics(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the tables of an earlier measurement.")
     ] = False,
+    engine: EngineName = "auto",
     master: Master = None,
     conf: Conf = None,
     json: Json = False,
@@ -26,13 +27,15 @@ def metrics(
     from whence.pipeline import metrics as measuring
 
     with progress(quiet=json) as bar:
-        bar.add_task("measuring on Spark", total=None)
-        start = starting(master, conf)
-        found = events.find_input(placed(trace, start) for trace in traces)
+        bar.add_task("measuring", total=None)
+        start = starting(master, conf, engine)
+        places = [placed(trace, start) for trace in traces]
+        found = events.find_input(places)
         into = measuring.check_free(placed_directory(out, start, "--out"), overwrite=overwrite)
-        start.input_bytes = found.bytes
-        with measuring.measures(start(), found) as tables:
-            written = measuring.write_metrics(tables, into, overwrite=overwrite)
+        written = run_on(
+            engine, found.bytes, start, [*places, into],
+            lambda session: measuring.measure(session, found, into, overwrite=overwrite),
+        )  # fmt: skip
     if json:
         print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
     else:

@@ -1,6 +1,6 @@
-"""whence verify: the promises of any number of runs judged on Spark."""
+"""whence verify: the promises of any number of runs judged as tables."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
-from whence.cli.spark import placed, starting
+from whence.cli.spark import placed, run_on, starting
 
 if TYPE_CHECKING:
     from whence.pipeline.stories import BrokenPromise
@@ -32,6 +32,13 @@ Traces = Annotated[
 Master = Annotated[
     str | None, typer.Option(help="Where Spark runs: local[*] (default), spark://HOST:PORT or sc://HOST:PORT.")
 ]
+EngineName = Annotated[
+    Literal["auto", "local", "spark"],
+    typer.Option(
+        "--engine",
+        help="What does the work: DuckDB inside this command (local), Spark, or the one that suits the input (auto).",
+    ),
+]
 Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")]
 
 
@@ -40,11 +47,12 @@ def verify(
     promise: Annotated[
         list[str] | None, typer.Option(help="Judge only this promise; may be given again. Default: each run's own.")
     ] = None,
+    engine: EngineName = "auto",
     master: Master = None,
     conf: Conf = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Judge traces on Spark: does every promise of every run hold?
+    """Judge traces as tables: does every promise of every run hold?
 
     The answers are those of `whence check`, from independent code, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
@@ -54,13 +62,15 @@ def verify(
     from whence.pipeline.stories import broken_promises
 
     with progress(quiet=json) as bar:
-        bar.add_task("judging on Spark", total=None)
+        bar.add_task("judging", total=None)
         judging.check_promises(promise)
-        start = starting(master, conf)
+        start = starting(master, conf, engine)
         places = [placed(trace, start) for trace in traces]
         found = events.find_input(places)
-        start.input_bytes = found.bytes
-        done = judging.verify(start(), places, promise or None, found=found)
+        done = run_on(
+            engine, found.bytes, start, places,
+            lambda session: judging.verify(session, places, promise or None, found=found),
+        )  # fmt: skip
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"
         print_message(f"set aside: {each.path}{rows}: {each.reason}")

@@ -8,22 +8,27 @@ OUT/_SUCCESS        written last, and only if the rows that were read are those 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from whence.errors import InternalError, UsageError, WhenceError
 from whence.pipeline.deduplication import duplicate_blocks, split_duplicates
+from whence.pipeline.frames import DataFrame, F, SparkSession
+from whence.pipeline.local.errors import NotLocal
+from whence.pipeline.local.session import is_local_engine
 from whence.pipeline.log_reader import LogReader, lenient_casts
 from whence.pipeline.logs import GRP, HEARTBEAT, REASON, log_files
 from whence.pipeline.merge import check_empty, discarded, events_of_groups, mark_done, write_merged
 from whence.pipeline.rejected import first_rejected, rejected_rows
-from whence.pipeline.session import first_line
+from whence.pipeline.session import configure_for_size, first_line
 from whence.pipeline.storage import AnyPath, UriPath
 
 REJECTED_TO, TWICE_TO = "_rejected", "_twice"
+ROWS_TO_BYTES: Final = 4
+"""A log takes about so many times its size on disk as rows."""
 
 
 class MergeCounts(msgspec.Struct, frozen=True):
@@ -66,6 +71,23 @@ def merge_logs(
             raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}; {out} {said}") from error
         mark_done(out, by_group=by_group)
         return done
+
+
+def merge_on(
+    session: SparkSession, logs: AnyPath, out: AnyPath, input_bytes: int, mapping: Mapping[str, str],
+    *, groups: Sequence[str] | None, by_group: bool, strict: bool,
+) -> MergeCounts:  # fmt: skip
+    """Merge logs on the engine that a session is of. Raises UsageError; of the local engine, NotLocal."""
+    partitions = configure_for_size(session, input_bytes)
+    if not is_local_engine(session):
+        return merge_logs(session, logs, out, partitions, mapping, groups=groups, by_group=by_group, strict=strict)
+    from whence.pipeline.local.merging import merge_here
+
+    if mapping:
+        raise NotLocal("mapping files")
+    if not isinstance(logs, Path) or not isinstance(out, Path):
+        raise NotLocal("places behind a URI")
+    return merge_here(session, logs, out, groups=groups, by_group=by_group)
 
 
 def _counts(rows: DataFrame, groups: Sequence[str] | None) -> MergeCounts:

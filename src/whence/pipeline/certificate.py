@@ -14,16 +14,15 @@ is judged in full, run by run.
 """
 
 from functools import reduce
+from operator import and_, or_
 from typing import Any, Final, NamedTuple
-
-from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
 
 from whence.check.expected import NO_PHASES
 from whence.check.integrity import UNCOMPARED
 from whence.check.verdict import Outcome, Verdict, counted, unknown, vacuous
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events, incomplete_runs
+from whence.pipeline.frames import Column, DataFrame, F, Row, Window
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
 from whence.pipeline.verdicts import NOTHING
 from whence.trace.schema import (
@@ -195,12 +194,12 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         F.count_if(publish).alias("published"), F.count_if(~publish).alias("delivered"),
     ]  # fmt: skip
     if wanted & {*_ORDERS, integrity.PROMISE}:
-        follows = reduce(Column.__or__, [F.col(f"reach_{at}") > 0 for at in range(slots)])
+        follows = reduce(or_, [F.col(f"reach_{at}") > 0 for at in range(slots)])
         shown.append(F.bool_or(F.when(publish, follows)).alias("follows"))
         needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in range(slots)]
         haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
-        shown += [reduce(Column.__and__, enough).alias("in_order"), F.array(*needs).alias(NEEDS)]
+        shown += [reduce(and_, enough).alias("in_order"), F.array(*needs).alias(NEEDS)]
         if causal.OPTIMISTIC in wanted:
             # A publisher knows its own events, but causes must be delivered to it first, as to others.
             handed = [
@@ -210,7 +209,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
                 for at in range(slots)
             ]
             enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(handed, needs, strict=True)]
-            shown.append(reduce(Column.__and__, enough).alias("handed_in_order"))
+            shown.append(reduce(and_, enough).alias("handed_in_order"))
     if T_TRUE in _about_payloads(wanted):
         shown += [
             F.max(F.when(publish, F.col(T_TRUE))).alias("sent_at"),

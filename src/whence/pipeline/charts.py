@@ -1,32 +1,41 @@
-"""Charts as SVG text: lines, bars and a timeline, in the look of our other pictures."""
+"""Charts as SVG text: lines, bars and a timeline, in the look of our other pictures.
 
+What belongs to a level has its colour. A line ends where nothing was measured, and begins again after it.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from typing import NamedTuple
 
-from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, Canvas
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, Canvas, colour_of_level
 
 WIDTH, HEIGHT = 860.0, 330.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 24.0, 58.0, 50.0
 GRID = "#e4e9ef"
-DASHES = ("", "7 3", "2 3")
+DASHES = ("", "7 3", "2 3", "10 3 2 3", "4 5", "14 4", "1 4", "10 3 2 3 2 3")
 """What tells lines of one colour apart."""
 
 
 class Line(NamedTuple):
-    """A named line through points."""
+    """A named line through points, in the colour of a level.
+
+    It is not drawn between points further apart than `step`: nothing was measured between them.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
+    level: str = ""
+    step: float = inf
 
 
 class Bar(NamedTuple):
-    """A named bar, and what is written at its end."""
+    """A named bar in the colour of a level, and what is written at its end."""
 
     name: str
     value: float
     shown: str
+    level: str = ""
 
 
 class Span(NamedTuple):
@@ -40,7 +49,7 @@ class Span(NamedTuple):
 
 def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line], *, log_x: bool = False) -> str:
     """Draw lines over common axes; a logarithmic x leaves out what is not above 0."""
-    lines = [Line(line.name, [(x, y) for x, y in line.points if x > 0 or not log_x]) for line in lines]
+    lines = [line._replace(points=[(x, y) for x, y in line.points if x > 0 or not log_x]) for line in lines]
     lines = [line for line in lines if line.points]
     canvas = Canvas()
     height = HEIGHT + 18 * ((len(lines) + 3) // 4)
@@ -65,13 +74,16 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line], *,
         place = LEFT + (x - low) / (high - low) * plot_w
         canvas.line(place, TOP, place, TOP + plot_h, GRID)
         canvas.text(place, TOP + plot_h + 17, _short(10**x if log_x else x), 11, QUIET, "middle")
+    drawn: Counter[str] = Counter()
     for number, line in enumerate(lines):
-        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-        points = [at(x, y) for x, y in line.points]
-        for (x1, y1), (x2, y2) in pairwise(points):
-            canvas.line(x1, y1, x2, y2, colour, 2.0, dash)
-        if len(points) == 1:
-            canvas.dot(*points[0], 3, colour)
+        colour, dash = colour_of_level(line.level), DASHES[drawn[line.level] % len(DASHES)]
+        drawn[line.level] += 1
+        for piece in pieces(line):
+            points = [at(x, y) for x, y in piece]
+            if len(points) == 1:
+                canvas.dot(*points[0], 3, colour)
+            else:
+                canvas.path(points, colour, 2.0, dash)
         column, row = number % 4, number // 4
         x, y = LEFT + column * 195, HEIGHT + 4 + row * 18
         canvas.line(x, y - 4, x + 18, y - 4, colour, 3.0, dash)
@@ -79,6 +91,17 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line], *,
     canvas.text(LEFT, TOP - 10, y_title, 11, QUIET)
     canvas.text(WIDTH - RIGHT, HEIGHT - 14, x_title, 11, QUIET, "end")
     return canvas.render(WIDTH, height, title)
+
+
+def pieces(line: Line) -> list[list[tuple[float, float]]]:
+    """Return the points of a line in pieces, cut where the next one is further away than its step."""
+    cut: list[list[tuple[float, float]]] = []
+    for point in line.points:
+        if cut and point[0] - cut[-1][-1][0] <= line.step:
+            cut[-1].append(point)
+        else:
+            cut.append([point])
+    return cut
 
 
 def bar_chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
@@ -91,7 +114,7 @@ def bar_chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
     for number, bar in enumerate(bars):
         y = 62 + number * 26
         canvas.text(label - 10, y + 13, bar.name[:30], 12, INK, "end")
-        canvas.box(label, y, max(1.5, (WIDTH - label - 120) * bar.value / top), 17, COLOURS[number % len(COLOURS)], 3)
+        canvas.box(label, y, max(1.5, (WIDTH - label - 120) * bar.value / top), 17, colour_of_level(bar.level), 3)
         canvas.text(label + (WIDTH - label - 120) * bar.value / top + 8, y + 13, bar.shown, 12, QUIET)
     return canvas.render(WIDTH, 76 + 26 * max(1, len(bars)), title)
 

@@ -3,18 +3,8 @@
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.trace.layout import TYPES
 from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
@@ -39,17 +29,11 @@ PLACE: Final = (INC, EV)
 
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
-_ID: Final = StructType(
-    [StructField("pid", IntegerType()), StructField("inc", IntegerType()), StructField("seq", LongType())]
+VIOLATIONS: Final = (
+    f"{RUN_ID} string, {PROMISE} string, {NODE} int, {INC} int, {GRP} string, "
+    f"{IDS_SHOWN} array<struct<pid:int,inc:int,seq:bigint>>, {EVS} array<bigint>, {SENTENCE} string, "
+    f"{ABSENCE} boolean, {DOUBTFUL} boolean"
 )
-VIOLATIONS: Final = StructType(
-    [
-        StructField(RUN_ID, StringType()), StructField(PROMISE, StringType()), StructField(NODE, IntegerType()),
-        StructField(INC, IntegerType()), StructField(GRP, StringType()), StructField(IDS_SHOWN, ArrayType(_ID)),
-        StructField(EVS, ArrayType(LongType())), StructField(SENTENCE, StringType()),
-        StructField(ABSENCE, BooleanType()), StructField(DOUBTFUL, BooleanType()),
-    ]
-)  # fmt: skip
 """Violations of promises, one row each: the process, the events that show it, and a sentence."""
 
 NEVER_NULL: Final = (NODE, INC, EV)

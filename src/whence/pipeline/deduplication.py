@@ -7,9 +7,7 @@ are set aside and counted. Batch and stream use the same definition.
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.logs import GRP, IDENTITY, INC, KEY, LOG, PID, PUBLISHER, SEQ
 
 IS_FIRST: Final = "is_first"
@@ -30,7 +28,8 @@ def duplicate_blocks(events: DataFrame, *, by_group: bool) -> DataFrame:
     A block is 64 numbers of a publisher, so that counting costs little more than reading.
     """
     who = [*([GRP] if by_group else []), PID, PUBLISHER, INC]
-    bit = F.expr(f"shiftleft(1L, int({SEQ} & {(1 << _BLOCK_BITS) - 1}))")
+    at = F.col(SEQ).bitwiseAND((1 << _BLOCK_BITS) - 1).cast("int")
+    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), at)
     blocks = events.select(*who, _block().alias(_BLOCK), bit.alias("bit")).groupBy(*who, _BLOCK)
     counted = blocks.agg(F.count("*").alias("rows"), F.bit_count(F.bit_or("bit")).alias("numbers"))
     return counted.filter("numbers < rows").select(*who, _BLOCK)

@@ -10,9 +10,6 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     AFTER_ALL,
     BEFORE_ALL,
@@ -31,6 +28,7 @@ from whence.pipeline.columns import (
     union,
 )
 from whence.pipeline.events import Events, incomplete_runs
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.schema import (
     BOUND,
     DESTS,

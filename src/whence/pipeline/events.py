@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from whence.check.levels import is_living, promises_of
 from whence.check.ticket_coverage import REPAIR_ROUNDS
 from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
 from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
+from whence.pipeline.frames import Column, DataFrame, F, SparkSession
+from whence.pipeline.local.errors import NotLocal
+from whence.pipeline.local.session import is_local_engine
+from whence.pipeline.local.types import arrow_schema
 from whence.pipeline.remote_runs import ROW_BYTES, RemoteRuns
 from whence.pipeline.session import SMALL_BYTES
 from whence.pipeline.storage import AnyPath, UriPath, files_below, located
@@ -34,18 +36,12 @@ _TRAFFIC = (Kind.SEND.value, Kind.RECV.value)
 _OF_TRAFFIC = (*WHO, GRP, STAMP_BYTES, PAYLOAD_BYTES)
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
-RUNS_DDL = pa.schema(
-    [
-        (RUN_ID, pa.string()), ("level", pa.string()), ("durable", pa.bool_()), ("reach_min", pa.float64()),
-        ("expects_all", pa.bool_()), ("full_view", pa.bool_()), ("heal_at", pa.int64()), ("live_from", pa.int64()),
-        ("live_until", pa.int64()), ("deadline_ns", pa.int64()), ("skew_ns", pa.int64()),
-        ("tickets", pa.int32()), ("k", pa.int32()), ("repair_ns", pa.int64()), ("slower", pa.float64()),
-        ("faster", pa.float64()),
-        ("promises", pa.list_(pa.string())), ("groups", pa.list_(pa.string())), ("living", pa.bool_()),
-        ("strict", pa.bool_()),
-        ("uniform", pa.bool_()), ("keeps_own", pa.bool_()),
-    ]
-)  # fmt: skip
+RUNS_DDL = (
+    f"{RUN_ID} string, level string, durable boolean, reach_min double, expects_all boolean, full_view boolean, "
+    "heal_at bigint, live_from bigint, live_until bigint, deadline_ns bigint, skew_ns bigint, tickets int, k int, "
+    "repair_ns bigint, slower double, faster double, promises array<string>, groups array<string>, living boolean, "
+    "strict boolean, uniform boolean, keeps_own boolean"
+)
 
 
 FILES_READ = 64
@@ -288,8 +284,11 @@ def raw_events(spark: SparkSession, found: Input, scratch: Path | None = None) -
 
     Many small files are first put into one: opening a thousand of them costs Spark a minute.
     """
+    are_many_small = found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ
+    if is_local_engine(spark):
+        return _read_here(spark, found, whole=not are_many_small)
     is_here = scratch is not None and all(isinstance(base, Path) for base in found.files)
-    if is_here and found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ:
+    if is_here and are_many_small:
         assert scratch is not None
         pq.write_table(_in_one(found), scratch / "events.parquet", compression="lz4")
         return spark.read.parquet(str(scratch / "events.parquet"))
@@ -311,6 +310,29 @@ def _fitted(spark: SparkSession, file: AnyPath, where: tuple[Column, ...]) -> Da
     rows = spark.read.parquet(str(file))
     columns = [F.col(name).cast(ddl_of(name)).alias(name) for name in COLUMNS]
     return rows.select(*columns, F.lit(run_id).alias(RUN_ID), F.lit(kind).alias(KIND), *where)
+
+
+def _read_here(session: Any, found: Input, *, whole: bool) -> DataFrame:
+    """Return the rows as the local engine reads them.
+
+    `whole`: with all columns of traffic, too, which tell rows that are there twice from those that claim one number.
+    """
+    files = [file for below in found.files.values() for file in below]
+    if any(not isinstance(file, Path) for file in files):
+        raise NotLocal("places behind a URI")
+    traffic = [] if whole else [file for file in files if file.parts[-2].split("=", 1)[1] in _TRAFFIC]
+    parts = ((traffic, _OF_TRAFFIC), ([file for file in files if file not in set(traffic)], COLUMNS))
+    tables = [
+        session.read_parquet(some, RUN_ID, KIND, FILE, ROW).select(
+            *((F.col(name) if name in read else F.lit(None)).cast(ddl_of(name)).alias(name) for name in COLUMNS),
+            RUN_ID, KIND, FILE, ROW,
+        )
+        for some, read in parts if some
+    ]  # fmt: skip
+    if not tables:
+        return small_table(session, [], f"{TRACE_DDL}, {RUN_ID} string, {KIND} string, {FILE} string, {ROW} bigint")
+    rows = union(tables)
+    return rows.localCheckpoint() if found.bytes < SMALL_BYTES else rows
 
 
 def _in_one(found: Input) -> pa.Table:
@@ -377,7 +399,14 @@ def incomplete_runs(lives: DataFrame) -> DataFrame:
 def runs_table(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> DataFrame:
     """Return what each run says about itself, and what it is judged by where that is not its own promises."""
     rows = [_described(run, promises.get(run.run_id)) for run in found.runs.values()]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=RUNS_DDL))
+    return small_table(spark, rows, RUNS_DDL)
+
+
+def small_table(spark: SparkSession, rows: list[dict[str, Any]], ddl: str) -> DataFrame:
+    """Return rows that this process has as a table."""
+    if is_local_engine(spark):
+        return spark.createDataFrame([tuple(row.values()) for row in rows], ddl)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(ddl)))
 
 
 def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
@@ -408,10 +437,7 @@ def _whole(run: Run, name: str) -> int | None:
 def founders_table(spark: SparkSession, found: Input) -> DataFrame:
     """Return who was a member of which group from the start."""
     rows = [
-        (run.run_id, grp, node) for run in found.runs.values() for grp, nodes in run.groups.items() for node in nodes
-    ]
-    schema = pa.schema([(RUN_ID, pa.string()), (GRP, pa.string()), (NODE, pa.int32())])
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return spark.createDataFrame(
-        pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
-    )
+        {RUN_ID: run.run_id, GRP: grp, NODE: node}
+        for run in found.runs.values() for grp, nodes in run.groups.items() for node in nodes
+    ]  # fmt: skip
+    return small_table(spark, rows, f"{RUN_ID} string, {GRP} string, {NODE} int")

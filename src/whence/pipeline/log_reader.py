@@ -18,14 +18,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    StructType,
-)
 
 from whence.errors import UsageError
 from whence.pipeline.columns import union
+from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.log_sql import GIVEN, row_sql, value_kind
 from whence.pipeline.logs import (
     COLUMNS,
@@ -127,7 +123,7 @@ class LogReader:
     def __init__(self, spark: SparkSession, mapping: Mapping[str, str]) -> None:
         self._spark = spark
         self._mapping = {name: _CAST.sub(_tried, expression) for name, expression in mapping.items()}
-        self._schemas: dict[Shape, StructType] = {}
+        self._schemas: dict[Shape, Any] = {}
         self._fields: dict[str, Any] = dict.fromkeys(COLUMNS)
         """Of lines of JSON: names, each with None for text or with the names within it."""
         self._remote = RemoteShapes(spark, _LINES_OF_JSON)

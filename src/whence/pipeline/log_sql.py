@@ -5,20 +5,7 @@ A value is cast if nothing of it is lost. A row that has no place in any order i
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, TypeAlias
-
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    FractionalType,
-    IntegralType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-)
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from whence.pipeline.logs import (
     BITS_OF,
@@ -47,6 +34,9 @@ from whence.pipeline.logs import (
     R,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
 GIVEN: Final = "given_"
 """Prefix of the columns that hold the values as they were given."""
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -72,8 +62,20 @@ WHOLE, DECIMAL, DOUBLE, TEXT, BYTES, NESTED, OTHER, ABSENT = (
 )  # fmt: skip
 
 
-def value_kind(kind: DataType) -> str:
+def value_kind(kind: "DataType") -> str:
     """Return how values of a type are cast."""
+    from pyspark.sql.types import (
+        ArrayType,
+        BinaryType,
+        DecimalType,
+        FractionalType,
+        IntegralType,
+        MapType,
+        NullType,
+        StringType,
+        StructType,
+    )
+
     if isinstance(kind, NullType):
         return ABSENT
     if isinstance(kind, IntegralType):

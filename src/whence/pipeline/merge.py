@@ -10,10 +10,8 @@ file are in that order too. A directory counts when its _SUCCESS file is there, 
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from whence.errors import UsageError
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, REASON, SEQ, SEQ_BITS
 from whence.pipeline.session import first_line, is_connected
 from whence.pipeline.sort_key import KeyPacking, key_packing

@@ -15,13 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-
 from whence.errors import UsageError
 from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Input, read_events
+from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.promises.tickets import ticket_holds
 from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local
 from whence.pipeline.storage import AnyPath, UriPath, move, remove
@@ -46,12 +44,19 @@ from whence.trace.schema import (
 
 _MS: Final = 1_000_000
 POINTS: Final = tuple(point / 100 for point in range(101))
+EXACT, ROUGH = 10_000_000, 10_000
+"""Accuracies of percentiles: a sketch of the first holds every value of small input, one of the second stays small."""
 WINDOWS: Final = 60
 """Windows a run is cut into where nobody says how long they are."""
 
 
 class Measures(RunTables):
     """The tables of some runs that measuring needs."""
+
+    @property
+    def accuracy(self) -> int:
+        """What part of the rows a percentile may be off by, as one over this: none of them where there are few."""
+        return ROUGH if self.is_large else EXACT
 
     @cached_property
     def delays(self) -> DataFrame:
@@ -108,8 +113,8 @@ def run_metrics(tables: Measures) -> DataFrame:
         ((F.max("at") - F.min("at")) / 1e9).alias("seconds"),
     )
     latency = tables.delays.groupBy(RUN_ID, GRP).agg(
-        *_percentiles(F.when(F.col("from_other"), F.col("took_ms")), "latency_ms"),
-        *_percentiles(F.when(F.col("held_ms") > 0, F.col("held_ms")), "hold_ms"),
+        *_percentiles(tables, F.when(F.col("from_other"), F.col("took_ms")), "latency_ms"),
+        *_percentiles(tables, F.when(F.col("held_ms") > 0, F.col("held_ms")), "hold_ms"),
         F.count_if(F.col("held_ms") > 0).alias("held"),
     )
     known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
@@ -192,7 +197,7 @@ def window_metrics(tables: Measures, window_ns: int | None = None) -> DataFrame:
     )
     delays = tables.delays.withColumn("at", F.col("came_at")).join(ends, RUN_ID).withColumn("window", begins)
     latency = delays.groupBy(RUN_ID, GRP, "window").agg(
-        *_percentiles(F.when(F.col("from_other"), F.col("took_ms")), "latency_ms")
+        *_percentiles(tables, F.when(F.col("from_other"), F.col("took_ms")), "latency_ms")
     )
     return counts.join(latency, [RUN_ID, GRP, "window"], "left")
 
@@ -200,7 +205,7 @@ def window_metrics(tables: Measures, window_ns: int | None = None) -> DataFrame:
 def latency_cdf(tables: Measures) -> DataFrame:
     """Return, per run, 101 points of the latency's distribution."""
     others = tables.delays.filter("from_other")
-    points = F.percentile_approx("took_ms", list(POINTS), 10_000)
+    points = F.percentile_approx("took_ms", list(POINTS), tables.accuracy)
     curve = others.groupBy(RUN_ID).agg(points.alias("points"))
     each = curve.select(RUN_ID, F.posexplode("points").alias("percent", "latency_ms"))
     return each.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
@@ -216,8 +221,8 @@ def _is(kind: Kind) -> Column:
     return F.col(KIND) == kind.value
 
 
-def _percentiles(value: Column, name: str) -> list[Column]:
-    points = F.percentile_approx(value, [0.5, 0.9, 0.99, 1.0], 10_000)
+def _percentiles(tables: Measures, value: Column, name: str) -> list[Column]:
+    points = F.percentile_approx(value, [0.5, 0.9, 0.99, 1.0], tables.accuracy)
     return [points[at].alias(f"{name}_{label}") for at, label in enumerate(("p50", "p90", "p99", "max"))]
 
 
@@ -237,6 +242,12 @@ def check_free(out: AnyPath, *, overwrite: bool) -> AnyPath:
     return out
 
 
+def measure(spark: SparkSession, found: Input, out: AnyPath, *, overwrite: bool = False) -> list[AnyPath]:
+    """Measure some runs and write every table; return where. Raises TraceError and UsageError."""
+    with measures(spark, found) as tables:
+        return write_metrics(tables, out, overwrite=overwrite)
+
+
 def write_metrics(tables: Measures, out: AnyPath, *, overwrite: bool = False) -> list[AnyPath]:
     """Write every table as Parquet below a directory; return where. Raises UsageError; nothing half-written stays.
 
@@ -245,12 +256,13 @@ def write_metrics(tables: Measures, out: AnyPath, *, overwrite: bool = False) ->
     """
     check_free(out, overwrite=overwrite)
     written = []
-    for name, make in TABLES.items():
+    measured = {name: make(tables) for name, make in TABLES.items()}
+    for name, table in measured.items():
         where = out / name
         in_place = isinstance(out, UriPath) and is_connected(out.spark)
         made = where if in_place else out / f".{name}.unfinished"
         try:
-            make(tables).coalesce(1).write.mode("overwrite").parquet(str(made))
+            table.coalesce(1).write.mode("overwrite").parquet(str(made))
             if not in_place:
                 remove(where)
                 move(made, where)

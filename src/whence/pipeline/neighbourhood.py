@@ -20,8 +20,6 @@ between the two ends of the step.
 from typing import Any
 
 from msgspec import structs
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from whence.check.verdict import Outcome, Verdict
 from whence.pipeline.certificate import (
@@ -41,6 +39,7 @@ from whence.pipeline.certificate import (
 )
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
 from whence.trace.schema import K_HI, M_SEQ, Kind
 

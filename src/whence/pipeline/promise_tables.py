@@ -4,11 +4,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import ABSENCE, PROMISE, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.promises import (
     arrival,
     bounds,

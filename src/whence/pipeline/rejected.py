@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.logs import FILE, RAW, REASON, ROW
 from whence.places import is_uri
 

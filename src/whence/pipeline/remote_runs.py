@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
+from whence.pipeline.frames import F
 from whence.pipeline.storage import UriPath, listed
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Run

@@ -6,17 +6,18 @@ files are torn, is every file asked by itself.
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
+from whence.pipeline.frames import F, SparkSession
 from whence.pipeline.logs import is_parquet
 from whence.pipeline.remote_runs import FILE_BYTES_MAX
 from whence.pipeline.session import first_line
 from whence.pipeline.storage import UriPath, listed
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _TORN_MAX: Final = 3
 """Torn files that are found one by one, a job each; where there are more, every file is asked."""
@@ -72,11 +73,11 @@ class RemoteShapes:
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others are read
                 self._known[str(file)] = None, _unreadable(error)
 
-    def _schema(self, files: Sequence[UriPath]) -> StructType:
+    def _schema(self, files: Sequence[UriPath]) -> "StructType":
         schema: StructType = self._spark.read.option("mergeSchema", "true").parquet(*map(str, files)).schema
         return schema
 
-    def _note(self, schema: StructType, files: Iterable[UriPath]) -> None:
+    def _note(self, schema: "StructType", files: Iterable[UriPath]) -> None:
         shape = schema.simpleString()
         self.schemas[shape] = schema
         self._known |= {str(file): (shape, "") for file in files}

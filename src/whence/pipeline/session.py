@@ -1,6 +1,7 @@
 """The one place that builds a Spark session: the worker's Python, partitions by data size, quiet logs, ANSI mode.
 
 `local[*]` runs inside this process, `spark://…` on a cluster that sees the same files, `sc://…` through Spark Connect.
+PySpark is loaded when a session is made, not before: it takes as long as a small job of the local engine.
 """
 
 import os
@@ -10,16 +11,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
-from typing import Any, Final
-
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
-from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from whence.errors import UsageError
+from whence.pipeline.local.session import is_local_engine
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 JAVA_MIN: Final = 17
@@ -69,11 +71,17 @@ _AT_START: Final[dict[str, str]] = {
 
 def session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, input_bytes: int = BRIEF_BYTES
-) -> SparkSession:
-    """Return the Spark session, made on first use. Raises UsageError where Java or the cluster is missing.
+) -> "SparkSession":
+    """Return the Spark session, made on first use. Raises UsageError where Spark, Java or the cluster is missing.
 
     `input_bytes`: how much it will read, where that is known; a local session for little input is set up to be brief.
     """
+    if find_spec("pyspark") is None:
+        raise UsageError("this command needs Spark; install it with: pip install 'whence[spark]'")
+    from pyspark import SparkConf, SparkContext
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
     master = master or os.environ.get("WHENCE_MASTER") or LOCAL
     if not _MASTER.fullmatch(master):
         raise UsageError(f"--master must be {MASTERS}, not {master!r}")
@@ -101,8 +109,11 @@ def session(
         raise UsageError(f"--master {master}: Spark does not start there: {first_line(error)}") from error
 
 
-def _start_java(conf: SparkConf) -> None:
+def _start_java(conf: "SparkConf") -> None:
     """Start Java; its messages go to standard error, except the greetings of every start."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
     reads, writes = os.pipe()
     Thread(target=_pass_on, args=(reads,), name="java says", daemon=True).start()
     try:
@@ -136,7 +147,9 @@ def _pass_on(pipe: int) -> None:
                 sys.stderr.flush()
 
 
-def _connected(url: str, wanted: Mapping[str, str]) -> SparkSession:
+def _connected(url: str, wanted: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
         for name, value in wanted.items():
@@ -161,11 +174,13 @@ def require_java() -> None:
         raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
 
 
-def configure_for_size(spark: SparkSession, input_bytes: int) -> int:
+def configure_for_size(spark: "SparkSession", input_bytes: int) -> int:
     """Configure the session for the size of its input; return the number of shuffle partitions.
 
     A small job is over before the code compiled for it would pay, and its plan needs no second thoughts.
     """
+    if is_local_engine(spark):
+        return 1
     is_small = input_bytes < SMALL_BYTES
     partitions = min(PARTITIONS_MAX, max(_cores(spark), -(-input_bytes // PARTITION_BYTES)))
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
@@ -176,17 +191,21 @@ def configure_for_size(spark: SparkSession, input_bytes: int) -> int:
     return partitions
 
 
-def is_local(spark: SparkSession) -> bool:
+def is_local(spark: "SparkSession") -> bool:
     """Return whether Spark runs inside this process and sees its files."""
-    return not is_connected(spark) and (spark.conf.get("spark.master", "") or "").startswith("local")
+    return (
+        not is_local_engine(spark)
+        and not is_connected(spark)
+        and (spark.conf.get("spark.master", "") or "").startswith("local")
+    )
 
 
-def is_connected(spark: SparkSession) -> bool:
+def is_connected(spark: "SparkSession") -> bool:
     """Return whether Spark's driver is a server elsewhere."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _cores(spark: SparkSession) -> int:
+def _cores(spark: "SparkSession") -> int:
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - a Connect session has no context to ask

@@ -8,8 +8,7 @@ longs themselves break ties.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from whence.pipeline.frames import Column, F
 
 KEY_BITS: Final = 63
 """Bits of a non-negative long."""

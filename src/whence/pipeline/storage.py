@@ -18,12 +18,8 @@ from secrets import token_hex
 from shutil import rmtree
 from typing import Any, Final, TypeAlias, TypeVar
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
 from whence.errors import StorageError, UsageError
+from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.session import first_line, is_connected, session
 from whence.places import is_uri
 
@@ -175,8 +171,8 @@ def listed(places: Sequence[AnyPath]) -> DataFrame:
     try:
         found = reader.load([str(place) for place in places])
         _ = found.schema  # through Spark Connect nothing is looked at before
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
+    except Exception as error:
+        if type(error).__name__ != "AnalysisException" or "PATH_NOT_FOUND" not in str(error):
             raise
     else:
         return found
@@ -291,7 +287,9 @@ def _asked(place: object, ask: Callable[[], _Answer]) -> _Answer:
     """Return an answer of Hadoop's. Raises StorageError with the cause in one line."""
     try:
         return ask()
-    except Py4JError as error:
+    except Exception as error:
+        if not type(error).__module__.startswith("py4j."):
+            raise
         raise StorageError(f"{place}: {first_line(error)}") from error
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.check.expected import NO_MEMBERSHIP, NO_PHASES
 from whence.check.integrity import UNCOMPARED
 from whence.check.levels import KEYED
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
 from whence.pipeline.columns import DOUBTFUL, EVS, KIND, PROMISE, RANK, RUN_ID, SENTENCE, counted, text
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.promise_tables import PromiseTables
 from whence.pipeline.promises import (
     arrival,

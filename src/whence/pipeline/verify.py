@@ -9,10 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
 from whence.check.levels import is_living, promises_of
 from whence.check.verdict import Outcome, Verdict, Violation, vacuous
 from whence.errors import TraceError, UsageError
@@ -28,6 +24,7 @@ from whence.pipeline.events import (
     rows_by_run,
     runs_table,
 )
+from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.living.promise_tables import JUDGEMENTS, LivingPromiseTables, living_violations
 from whence.pipeline.living.verdicts import living_verdicts
 from whence.pipeline.neighbourhood import can_be_judged_nearby, nearby_events, settled
@@ -95,7 +92,7 @@ def verify(
 def _is_unreadable(error: BaseException) -> bool:
     """Return whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
     words = ("FAILED_READ_FILE", "ParquetDecodingException", "CANNOT_READ_FILE", "corrupt")
-    return not isinstance(error, AnalysisException) and any(word in str(error)[:2000] for word in words)
+    return type(error).__name__ != "AnalysisException" and any(word in str(error)[:2000] for word in words)
 
 
 def _verified(spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None) -> Verified:

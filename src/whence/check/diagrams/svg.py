@@ -11,6 +11,15 @@ INK, QUIET, FAINT, PAPER, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#ffffff", "#
 COLOURS = ("#1b6ca8", "#2f855a", "#8a4fbe", "#b7791f", "#0e7c86", "#c05299", "#5a67d8", "#7b5e3b")
 """For events or hops: distinct on screen and in print, and none near the red of violations."""
 
+LEVEL_COLOURS = dict(
+    zip(
+        ("eventual", "fifo", "optimistic", "causal", "total", "cbcast", "barriers", "neighbourhood"),
+        COLOURS,
+        strict=True,
+    )
+)
+"""A level has one colour wherever something of it is drawn."""
+
 _FONT = "font-family=\"'Inter','Segoe UI','Helvetica Neue','DejaVu Sans',Arial,sans-serif\""
 CHARACTER_WIDTH = 0.6
 """Width of a character, as a part of the font size: a little more than the average, so that texts have room."""
@@ -28,6 +37,14 @@ class Canvas:
         self._shapes.append(
             f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
             f'stroke="{colour}" stroke-width="{width:g}"{dashed}/>'
+        )
+
+    def path(self, points: Sequence[Point], colour: str, width: float = 1.0, dash: str = "") -> None:
+        """Draw straight lines from each point to the next; dashes run on through all of them."""
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self._shapes.append(
+            f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashed}/>'
         )
 
     def arrow(
@@ -113,6 +130,11 @@ def along(start: Point, end: Point, bend: float, samples: int = 32) -> list[Poin
         ((1 - t) ** 2 * x1 + 2 * t * (1 - t) * cx + t * t * x2, (1 - t) ** 2 * y1 + 2 * t * (1 - t) * cy + t * t * y2)
         for t in parts
     ]
+
+
+def colour_of_level(level: str) -> str:
+    """Return the colour of a level; those that are not known share one."""
+    return LEVEL_COLOURS.get(level, QUIET)
 
 
 def fold(words: str, width: float, size: float) -> list[str]:

@@ -6,9 +6,6 @@ to be a member is live in the latest view; and what members that stay publish in
 in time. What is missing counts as `owed` says.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     EVENT,
     LIFE,
@@ -20,6 +17,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living.owed import doubts, lacking, missing, out_of_place
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import EPOCH, GRP, INC, NODE, T_TRUE, Kind

@@ -4,10 +4,8 @@ What should be empty at rest is so only where the group need not wait for a quor
 down, and was not closed by its last member.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import RUN_ID, counted, text
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living.tables import LivingTables
 from whence.pipeline.promises.bounds import PROMISE, over_bounds
 from whence.trace.schema import BOUND, GRP, REASON, VALUE, Kind

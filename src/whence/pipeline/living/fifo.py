@@ -5,9 +5,6 @@ of a strict group may begin anywhere. Nobody reports gaps. `reached` is the furt
 that a member has come to before a row: one running maximum per member and publisher.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     EVENT,
     PLACE,
@@ -21,6 +18,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import DataFrame, F, Window
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import EPOCH, EV, GRP, M_INC, M_PID, M_SEQ
 

@@ -6,11 +6,9 @@ that was published; what names no epoch, to the line whose view it entered last.
 first line, and in those in which the process had done something before.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.epochs import GENERATION_BITS, NUMBER_BITS, NUMBER_MAX
 from whence.pipeline.columns import KIND, MESSAGE, RUN_ID, place
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.schema import EPOCH, EV, GRP, INC, NODE, Kind
 
 GROUP = "group"

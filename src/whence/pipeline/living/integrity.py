@@ -5,9 +5,6 @@ view that its publisher had entered; a delivery names the epoch of the publicati
 After a restart a process says first where it is, and what it finds in its journal may be older than that.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.check.integrity import UNCOMPARED
 from whence.pipeline.columns import (
     EVENT,
@@ -23,6 +20,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.living.memberships import JOINED, is_kind
 from whence.pipeline.living.owed import doubts
 from whence.pipeline.living.tables import LivingTables

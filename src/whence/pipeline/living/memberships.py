@@ -11,11 +11,8 @@ All of it is one sort of every process's rows, and running values along it.
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-from pyspark.sql.window import WindowSpec
-
 from whence.pipeline.columns import KIND, LIFE, PROCESS, RUN_ID, place, union
+from whence.pipeline.frames import Column, DataFrame, F, Window, WindowSpec
 from whence.pipeline.living.generations import line_of
 from whence.trace.schema import (
     EPOCH,

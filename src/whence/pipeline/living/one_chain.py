@@ -5,10 +5,8 @@ before, or was added by this one. A member enters views one by one and never goe
 the incarnation that asked for it, or, with a journal, a later one that has not lost its disk since.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import LIFE, PLACE, PROCESS, RUN_ID, counted, text, union, violations, who
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.living.memberships import JOINED, NONCE, WIPED
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, REASON, Kind

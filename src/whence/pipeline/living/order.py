@@ -18,9 +18,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from whence.pipeline.closure import Process
 from whence.pipeline.columns import (
@@ -41,6 +38,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living.memberships import JOINED
 from whence.pipeline.living.owed import doubts, missing
 from whence.pipeline.living.tables import LivingTables
@@ -58,8 +56,7 @@ NO_TIME = "the rows have no true time, and it is unknown whether it was publishe
 
 _CLOSED = pa.schema([*causal.SHAPE, (LIFE, pa.int32()), ("p_node", pa.int32()), ("p_life", pa.int32()),
                      ("from_rank", pa.int64())])  # fmt: skip
-_CLOSED_DDL = StructType([*VIOLATIONS.fields, StructField(LIFE, IntegerType()), StructField("p_node", IntegerType()),
-                          StructField("p_life", IntegerType()), StructField("from_rank", LongType())])  # fmt: skip
+_CLOSED_DDL = f"{VIOLATIONS}, {LIFE} int, p_node int, p_life int, from_rank bigint"
 
 
 def closed_runs(tables: LivingTables) -> DataFrame:
@@ -154,7 +151,7 @@ def _closed(steps: pa.Table, about: pa.Table) -> pa.Table:
 
 def causal_violations(closed: DataFrame) -> DataFrame:
     """Return causes that were not there when their effects were delivered, and deliveries before the publication."""
-    found = closed.filter("promise is not null").select(*VIOLATIONS.names)
+    found = closed.filter("promise is not null").select(*causal.SHAPE.names)
     return found.withColumn(SENTENCE, F.when(F.col(DOUBTFUL), UNPLACED).otherwise(F.col(SENTENCE)))
 
 

@@ -7,10 +7,8 @@ with journals waits for a member that is down, not in strict groups and not at w
 leaves a doubt, which is a row like a violation whose sentence says why.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import EVENT, LIFE, PROCESS, RUN_ID, message, violations
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.living.tables import AT, LivingTables
 from whence.trace.schema import GRP, NODE
 

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import PROMISE, RUN_ID, renewed, union
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living import arrival, bounds, fifo, integrity, one_chain, order, receipts, sequences, verdict
 from whence.pipeline.living.tables import LivingTables
 from whence.pipeline.promises import duplicates

@@ -5,9 +5,6 @@ is in their view is handed them. `stored` says it only as long as the publisher 
 remember and rows have true time: the other members that stay were handed them before the note.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     EVENT,
     LIFE,
@@ -24,6 +21,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import DataFrame, F, Window
 from whence.pipeline.living.owed import lacking, missing
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import EV, INC, NODE, REASON, T_TRUE, Kind

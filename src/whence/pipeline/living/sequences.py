@@ -8,10 +8,8 @@ Two sequences are compared place by place from where one begins in the other: a 
 which they part.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import EVENT, LIFE, PROCESS, RUN_ID, message, text, union, violations, what, who
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.living.memberships import JOINED
 from whence.pipeline.living.owed import missing
 from whence.pipeline.living.tables import AT, LivingTables

@@ -7,11 +7,9 @@ memberships are few; events are joined with them by group and epoch.
 from functools import cached_property
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, LIFE, PLACE, PROCESS, RUN_ID, place, text, union
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.pipeline.living.generations import (
     FIRST,
     GROUP,
@@ -108,7 +106,9 @@ class LivingTables(RunTables):
         named = union(
             [
                 found.filter(F.col(JOINED).isNotNull()).select(RUN_ID, GRP, JOINED),
-                self.views.select(RUN_ID, GRP, F.explode("members.seq").alias(JOINED)),
+                self.views.select(RUN_ID, GRP, F.explode("members").alias("member")).select(
+                    RUN_ID, GRP, F.col("member.seq").alias(JOINED)
+                ),
             ]
         )
         first = named.groupBy(RUN_ID, GRP).agg(F.min(JOINED).alias("founding"))

@@ -6,9 +6,6 @@ group closes it and names the view it was alone in: then nothing is judged. `rem
 of another generation says that none of this one took effect.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     LIFE,
     MESSAGE,
@@ -23,6 +20,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living.generations import group_named
 from whence.pipeline.living.memberships import UNKNOWN_VERDICT
 from whence.pipeline.living.owed import doubts, lacking, missing

@@ -7,12 +7,10 @@ carry out.
 
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.check.expected import NO_PHASES
 from whence.check.verdict import Outcome, counted
 from whence.pipeline.columns import DOUBTFUL, EVS, PROMISE, RUN_ID, SENTENCE
+from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living import arrival, integrity, sequences
 from whence.pipeline.living.promise_tables import JUDGEMENTS, LivingPromiseTables, stakes
 from whence.pipeline.verdicts import Told

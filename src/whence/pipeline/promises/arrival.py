@@ -6,11 +6,9 @@ published and is up at the end. Levels that promise with high probability state 
 where less arrived are there violations.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, PROCESS, RUN_ID, message, text, violations, what, who
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, T_TRUE
 
 AGREEMENT, LIVENESS = "agreement", "liveness"
@@ -56,7 +54,8 @@ def arrival_counts(tables: RunTables, members: DataFrame, kept: str, prefix: str
     events = tables.published.select(RUN_ID, GRP, DESTS, F.col(T_TRUE).alias("published_at"))
     sums = _owed_times(events, members).groupBy(RUN_ID).agg(F.sum("times").alias(f"{prefix}_expected"))
     made = _made(tables, members).groupBy(RUN_ID).agg(F.count_if(F.col(kept)).alias(f"{prefix}_made"))
-    known = sums.filter(f"{prefix}_expected > 0").join(made, RUN_ID, "left").fillna(0, [f"{prefix}_made"])
+    known = sums.filter(f"{prefix}_expected > 0").join(made, RUN_ID, "left")
+    known = known.withColumn(f"{prefix}_made", F.coalesce(f"{prefix}_made", F.lit(0)))
     return known.join(F.broadcast(tables.runs.select(RUN_ID, "reach_min")), RUN_ID).withColumn(
         f"{prefix}_broken", F.col(f"{prefix}_made") < F.col("reach_min") * F.col(f"{prefix}_expected")
     )  # fmt: skip

@@ -1,10 +1,8 @@
 """Bounds: no buffer ever held more than its limit."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import text, violations, who
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F
 from whence.trace.schema import BOUND, EV, REASON, VALUE, Kind
 
 PROMISE = "bounds"

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from whence.check.verdict import what, who
 from whence.pipeline.closure import Closure, Process, Step
@@ -32,6 +30,7 @@ from whence.pipeline.columns import (
     union,
 )
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
@@ -135,7 +134,7 @@ class _Run(ClosedRun):
 def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
     """Judge one run by what it promises."""
     if not steps.num_rows:
-        return SHAPE.empty_table()
+        return violation_rows([])
     run_id, promises = steps.column(RUN_ID)[0].as_py(), steps.column("promises")[0].as_py()
     run = _Run(steps, stays)
     found: list[dict[str, Any]] = []
@@ -145,7 +144,12 @@ def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
         found += _overtaken(run)
     if INTEGRITY in promises and any(row.t_true is None for row in run.published.values()):
         found += impossible(run)
-    return pa.Table.from_pylist([{RUN_ID: run_id} | row for row in found], schema=SHAPE)
+    return violation_rows([{RUN_ID: run_id} | row for row in found])
+
+
+def violation_rows(found: list[dict[str, Any]]) -> pa.Table:
+    """Return violations as a table; mostly there are none, and Arrow loads pandas for values of Python."""
+    return pa.Table.from_pylist(found, schema=SHAPE) if found else pa.Table.from_batches([], schema=SHAPE)
 
 
 def _violation(

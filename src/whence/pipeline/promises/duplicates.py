@@ -1,10 +1,8 @@
 """No duplicates: a process delivers an event at most once."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import EVENT, NTH, message, text, violations, what, who
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F
 from whence.trace.schema import EV
 
 PROMISE = "no_duplicates"

@@ -5,9 +5,6 @@ maximum per receiver and publisher. Below it, a delivery is an inversion; beyond
 joined after the start may begin anywhere with each publisher, once per time it joined.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     EVENT,
     PLACE,
@@ -23,6 +20,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F, Window
 from whence.pipeline.promises.gaps import gap_violations
 from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 

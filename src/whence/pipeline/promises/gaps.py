@@ -1,10 +1,8 @@
 """A gap is a promise: what a process reported as skipped for good it does not deliver afterwards."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import EVENT, PROCESS, message, place, text, violations, what, who
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F
 from whence.trace.schema import EV, INC
 
 

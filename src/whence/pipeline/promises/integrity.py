@@ -1,10 +1,8 @@
 """Integrity: what is delivered was published before, as it was, in this group, and was meant for this member."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import EVENT, PROCESS, RUN_ID, message, place, text, union, violations, what, who
 from whence.pipeline.deliveries import RunTables, stays_by_process
+from whence.pipeline.frames import Column, DataFrame, F
 from whence.trace.schema import EV, GRP, INC, M_INC, M_PID, NODE, PAYLOAD_BYTES, PAYLOAD_CRC, T_TRUE
 
 PROMISE = "integrity"

@@ -6,9 +6,6 @@ maximum per process and group each. Rows without a key say nothing; where others
 all, that is no proof.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import (
     EVENT,
     PLACE,
@@ -22,6 +19,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.schema import EV, GRP, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ
 
 PROMISE = "keys"

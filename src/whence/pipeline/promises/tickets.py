@@ -12,9 +12,6 @@ and who asked in time has one unless all are taken; all that unless more process
 cluster plans for.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.check.ticket_coverage import ASKED, GIVEN_BACK, WIPED
 from whence.pipeline.columns import (
     AFTER_ALL,
@@ -31,6 +28,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.schema import (
     EPOCH,
     EV,

@@ -14,14 +14,13 @@ from itertools import pairwise, permutations, product
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
 from whence.check.verdict import what, who
 from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS
 from whence.pipeline.columns import PROMISE as PROMISE_COLUMN
 from whence.pipeline.deliveries import RunTables
-from whence.pipeline.promises.causal import SHAPE
+from whence.pipeline.frames import DataFrame, F, Window
+from whence.pipeline.promises.causal import violation_rows
 from whence.trace.schema import EV, GRP, INC, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ, NODE
 from whence.types import EventId
 
@@ -119,7 +118,7 @@ def _judged(group: pa.Table) -> pa.Table:
     left = {process: [event for event in line if event in tangled] for process, line in sequences.items()}
     found = (_inversions(left, rows, ids) or [_cycle(left, rows, ids)]) if tangled else []
     where = {RUN_ID: group.column(RUN_ID)[0].as_py(), GRP: group.column(GRP)[0].as_py(), "promise": PROMISE}
-    return pa.Table.from_pylist([where | row for row in found], schema=SHAPE)
+    return violation_rows([where | row for row in found])
 
 
 def _tangled(sequences: Sequences) -> set[int]:

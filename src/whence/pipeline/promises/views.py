@@ -5,11 +5,9 @@ the liveness phase began was named by another live member since; (c) no view eve
 that has been up since the liveness phase began is a member. All but (c) need true time: who was there, and since when.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from whence.pipeline.columns import AFTER_ALL, PROCESS, RUN_ID, text, union, violations, who
 from whence.pipeline.deliveries import RunTables
+from whence.pipeline.frames import DataFrame, F, Window
 from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE, Kind
 
 PROMISE = "views"

@@ -1,0 +1,89 @@
+"""The pipeline for programs and notebooks: functions from paths and DataFrames to DataFrames.
+
+Each takes a session: one of Spark (`session()`), or of the local engine (`with local_session() as session:`), on which
+everything but logs works alike. `frames` has the functions of columns for both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from whence.pipeline import log_reader
+from whence.pipeline import merge as merging
+from whence.pipeline import metrics as measuring
+from whence.pipeline import verify as judging
+from whence.pipeline.columns import EVS, IDS_SHOWN, PROMISE, RUN_ID, SENTENCE
+from whence.pipeline.events import find_input, read_events, small_table
+from whence.pipeline.frames import DataFrame, SparkSession
+from whence.pipeline.local.session import local_session
+from whence.pipeline.session import session
+from whence.trace.schema import GRP, INC, NODE
+
+__all__ = ["Judgement", "local_session", "merge", "metrics", "read_logs", "read_trace", "session", "verify"]
+
+_VERDICTS: Final = f"{RUN_ID} string, level string, {PROMISE} string, outcome string, count bigint, {SENTENCE} string"
+_VIOLATIONS: Final = (
+    f"{RUN_ID} string, {PROMISE} string, {NODE} int, {INC} int, {GRP} string, {SENTENCE} string, {EVS} array<bigint>, "
+    f"{IDS_SHOWN} array<string>"
+)
+
+
+class Judgement(NamedTuple):
+    """What was found about some runs: a row per verdict, and a row per witness of what is broken."""
+
+    verdicts: DataFrame
+    violations: DataFrame
+
+
+def read_trace(session: SparkSession, *paths: Path | str) -> DataFrame:
+    """Return the rows of all runs below some paths: `run_id`, `kind` and the columns of a trace. Raises TraceError.
+
+    Rows that were shipped twice are there once, and rows that do not say whose they are are left out.
+    """
+    return read_events(session, find_input(paths)).events
+
+
+def verify(session: SparkSession, *paths: Path | str, promises: Iterable[str] | None = None) -> Judgement:
+    """Judge all runs below some paths, by their own promises or by those named. Raises TraceError and UsageError.
+
+    Of a broken promise at most 1,000 witnesses are told; their events are named as publisher.incarnation.number.
+    """
+    done = judging.verify(session, paths, promises)
+    every = [(judged.run, verdict) for judged in done.runs for verdict in judged.verdicts]
+    verdicts = [
+        {RUN_ID: run.run_id, "level": run.level, PROMISE: verdict.promise, "outcome": verdict.outcome.value,
+         "count": verdict.count, SENTENCE: verdict.sentence}
+        for run, verdict in every
+    ]  # fmt: skip
+    witnesses = [
+        {RUN_ID: run.run_id, PROMISE: found.promise, NODE: found.node, INC: found.inc, GRP: found.grp,
+         SENTENCE: found.sentence, EVS: list(found.evs),
+         IDS_SHOWN: [f"{each.pid}.{each.incarnation}.{each.seq}" for each in found.ids]}
+        for run, verdict in every for found in verdict.violations
+    ]  # fmt: skip
+    return Judgement(small_table(session, verdicts, _VERDICTS), small_table(session, witnesses, _VIOLATIONS))
+
+
+@contextmanager
+def metrics(session: SparkSession, *paths: Path | str) -> Iterator[dict[str, DataFrame]]:
+    """Yield the tables that `whence metrics` writes, by name; they can be read within the block. Raises TraceError."""
+    with measuring.measures(session, find_input(paths)) as tables:
+        yield {name: make(tables) for name, make in measuring.TABLES.items()}
+
+
+def read_logs(session: SparkSession, path: Path | str, mapping: Mapping[str, str] | None = None) -> DataFrame:
+    """Return the rows of publishers' logs on Spark; `reason` says why one has no place in the order. Raises UsageError.
+
+    `mapping` gives our columns as SQL expressions over those of the log.
+    """
+    return log_reader.read_logs(session, Path(path), mapping)
+
+
+def merge(logs: DataFrame, *, by_group: bool = True, parts: int = 16) -> DataFrame:
+    """Return the events of logs that were read, each with its place `pos` in its group's order, or in one over all.
+
+    Rows without a place, and those that only tell the time, are left out; an event that is there twice stays twice.
+    """
+    events = merging.events_of_groups(logs, None)
+    return merging.merged_by_group(events, parts) if by_group else merging.merged_in_one(events, parts)

@@ -1,0 +1,52 @@
+"""The pipeline as functions, as notebooks use it: the notebook of the examples runs, and says what the commands say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.pipeline.test_stories import broken
+from whence.pipeline import api
+from whence.pipeline.frames import F
+from whence.trace.writer import write_trace
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "pipeline.ipynb"
+
+
+def run_cells(notebook: Path) -> dict[str, Any]:
+    """Run the cells of a notebook one after the other, as a kernel does; return what they left."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
+    return names
+
+
+def test_the_notebook_of_the_examples_runs_from_its_first_cell_to_its_last(spark: SparkSession) -> None:
+    left = run_cells(NOTEBOOK)
+    assert {row["outcome"] for row in left["verdicts"]} <= {"holds", "vacuous", "unknown"}
+    assert left["violations"] == 0
+    assert {row["level"] for row in left["latency"]} == {"fifo", "total"}
+    assert [row["pos"] for row in left["merged"]] == list(range(len(left["merged"])))
+    assert left["merged"]
+
+
+def test_what_is_broken_is_a_table_of_verdicts_and_one_of_witnesses(tmp_path: Path) -> None:
+    write_trace(tmp_path, broken("one"))
+    with api.local_session() as session:
+        judged = api.verify(session, tmp_path, promises=["causal"])
+        (verdict,) = judged.verdicts.collect()
+        witnesses = judged.violations.orderBy("node", "evs").collect()
+    assert (verdict["run_id"], verdict["promise"], verdict["outcome"]) == ("one", "causal", "broken")
+    assert verdict["count"] == len(witnesses) > 0
+    assert all(len(row["events"]) == 2 and row["sentence"] for row in witnesses)
+
+
+def test_rows_of_a_trace_are_read_clean(tmp_path: Path) -> None:
+    trace = broken("one")
+    write_trace(tmp_path, trace)
+    with api.local_session() as session:
+        rows = api.read_trace(session, tmp_path)
+        counts = {row["kind"]: row["rows"] for row in rows.groupBy("kind").agg(F.count("*").alias("rows")).collect()}
+    assert counts == {kind.value: len(of_kind) for kind, of_kind in trace.rows.items() if of_kind}

@@ -3,11 +3,15 @@
 Both are whole commands, from the start of Python to the exit code, and what they print must be the same to the byte.
 The goal is at most a tenth of Spark's wall time.
 
+`--sizes` is what the choice between the engines rests on: both commands on traces of so many deliveries, with the most
+memory that the local one took. Such traces hold no violations, so that one pass settles them.
+
 `--candidates` is what the choice of DuckDB rests on: the pass of a certificate over so many deliveries, one running
 maximum per publisher, a join and two aggregations, on DuckDB and on Polars (pip install polars), with the time that
 each takes to be imported and to answer for the first time.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +21,9 @@ from time import perf_counter
 from typing import Any
 
 from _common import arguments, finish, interleaved
+from _spark import write_big_trace
+
+from whence.pipeline.session import session
 
 PUBLISHERS = 8
 RATIO_MAX = 0.1
@@ -32,6 +39,18 @@ def whence(*words: str) -> tuple[float, str]:
     began = perf_counter()
     done = subprocess.run([sys.executable, "-m", "whence", *words], check=True, capture_output=True, text=True)
     return perf_counter() - began, done.stdout
+
+
+def weighed(*words: str) -> tuple[float, str, float]:
+    """Run a command; return how long it took, what it printed, and the most GiB that it had."""
+    began = perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "whence", *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    printed = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert not process.returncode, words
+    return perf_counter() - began, printed, used.ru_maxrss / (1 << 20)
 
 
 def tiny_verify(directory: Path, repeat: int) -> dict[str, Any]:
@@ -52,6 +71,33 @@ def tiny_verify(directory: Path, repeat: int) -> dict[str, Any]:
         "ratio": round(took["local"] / took["spark"], 3),
         "same": len(printed["local"] | printed["spark"]) == 1,
     }
+
+
+def by_size(directory: Path, sizes: list[int], repeat: int) -> dict[str, Any]:
+    """Measure both engines on traces of some sizes."""
+    numbers: dict[str, Any] = {}
+    for deliveries in sizes:
+        spark = session("local[2]")
+        trace = write_big_trace(spark, directory / str(deliveries), deliveries)
+        spark.stop()
+        numbers |= {f"{name}_{deliveries}": value for name, value in _both(trace, repeat).items()}
+    return numbers
+
+
+def _both(trace: Path, repeat: int) -> dict[str, Any]:
+    printed, memory = set[str](), list[float]()
+
+    def verify(engine: str) -> float:
+        took, text, gib = weighed("verify", str(trace), "--engine", engine, "--json")
+        printed.add(text)
+        if engine == "local":  # Spark's memory is another process's
+            memory.append(gib)
+        return took
+
+    took = interleaved(repeat, {"local": lambda: verify("local"), "spark": lambda: verify("spark")})
+    return {f"{name}_s": round(value, 2) for name, value in took.items()} | {
+        "local_gib": round(max(memory), 2), "same": len(printed) == 1,
+    }  # fmt: skip
 
 
 def candidates(directory: Path, rows: int, repeat: int) -> dict[str, Any]:
@@ -132,12 +178,17 @@ def main() -> None:
     """Measure, print and exit."""
     parser = arguments(__doc__)
     parser.add_argument("--candidates", action="store_true", help="compare DuckDB and Polars instead")
+    parser.add_argument("--sizes", type=int, nargs="+", help="deliveries of traces that both engines judge instead")
     parser.add_argument("--rows", type=int, default=1_000_000, help="deliveries of the pass")
     given = parser.parse_args()
     repeat = given.repeat or (1 if given.quick else 5)
     with TemporaryDirectory(prefix="whence-bench-") as scratch:
         if given.candidates:
             finish("engines-candidates", candidates(Path(scratch), given.rows, repeat), {}, quick=given.quick)
+        if given.sizes:
+            numbers = by_size(Path(scratch), given.sizes, given.repeat or 1)
+            same = all(value for name, value in numbers.items() if name.startswith("same"))
+            finish("engines-sizes", numbers, {"the same to the byte": same}, quick=given.quick)
         numbers = tiny_verify(Path(scratch) / "run", repeat)
     goals = {"the same to the byte": numbers["same"], "at most 0.1 of Spark": numbers["ratio"] <= RATIO_MAX}
     finish("engines", numbers, goals, quick=given.quick)

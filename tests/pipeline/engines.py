@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from whence.errors import WhenceError
-from whence.pipeline import batch, metrics
+from whence.pipeline import batch, metrics, report
 from whence.pipeline import verify as verifying
 from whence.pipeline.events import Input
 from whence.pipeline.local.errors import NotLocal
@@ -60,6 +60,17 @@ def lines_of_verdicts(done: verifying.Verified) -> list[str]:
     """Return everything that was said, a line for each verdict and for each thing that was set aside."""
     said: list[Any] = [(judged.run.run_id, verdict) for judged in done.runs for verdict in judged.verdicts]
     return [msgspec.json.encode(each).decode() for each in [*said, *map(tuple, done.set_aside)]]
+
+
+def write_report(spark: SparkSession, traces: list[Path], out: Path) -> verifying.Verified:
+    """Write the page of some runs with both engines, Spark's last."""
+
+    def written(session: SparkSession) -> tuple[verifying.Verified, str]:
+        return report.write_report(session, traces, out), out.read_text(encoding="utf-8")
+
+    judged, page = on_both(spark, written, lambda made: made[1].splitlines())
+    out.write_text(page, encoding="utf-8")
+    return judged
 
 
 def measured_tables(spark: SparkSession, found: Input) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Two oracles of living groups, two ways of thinking: the in-process one and Spark say the same, cell by cell.
+"""Two oracles of living groups, two ways of thinking: `check`, and `verify` on both engines, say the same of each cell.
 
 Executions of an ideal group, simulated ones, clean and with planted bugs, and all of them damaged by hand in every way
 of `damage` and `damage_living`.
@@ -16,14 +16,14 @@ from tests.check.living.living_worlds import living_world
 from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
 from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves
+from tests.pipeline.engines import verify, write_report
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
 from whence.check.levels import LIVING, STRICT
 from whence.check.verdict import Outcome
 from whence.pipeline.events import find_input
 from whence.pipeline.metrics import measures, run_metrics
-from whence.pipeline.report import write_report
-from whence.pipeline.verify import ALL_PROMISES, verify
+from whence.pipeline.verify import ALL_PROMISES
 from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.swarm import draw

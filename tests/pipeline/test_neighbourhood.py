@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from tests.check.worlds import causal_world, swapped
 from tests.pipeline import damage
 from tests.pipeline.damage import damaged, without_traffic
+from tests.pipeline.engines import verify
 from whence.check.judge import judge
 from whence.pipeline.certificate import PROVABLE, certified
 from whence.pipeline.events import find_input, read_events
 from whence.pipeline.neighbourhood import can_be_judged_nearby, nearby_events
-from whence.pipeline.verify import verify
 from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation

@@ -420,5 +420,5 @@ def test_what_is_no_trace_is_refused_in_one_sentence(spark: SparkSession, tmp_pa
     with pytest.raises(TraceError, match="holds no run_id"):
         verify(spark, [tmp_path])
     write_trace(tmp_path, causal_world(1, 3, 20))
-    with pytest.raises(UsageError, match="no promise that Spark judges is called 'kindness'"):
+    with pytest.raises(UsageError, match="no promise that is judged here is called 'kindness'"):
         verify(spark, [tmp_path], ["kindness"])

@@ -9,8 +9,8 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.metrics import Json
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, starting
-from whence.cli.verify import Conf, Master, Traces
+from whence.cli.spark import placed, run_on, starting
+from whence.cli.verify import Conf, EngineName, Master, Traces
 
 if TYPE_CHECKING:
     from whence.pipeline.verify import Verified
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def report(
     traces: Traces,
     out: Annotated[str, typer.Option(help="The page to write: a path or URI.")],
+    engine: EngineName = "auto",
     master: Master = None,
     conf: Conf = None,
     json: Json = False,
@@ -31,13 +32,15 @@ def report(
     from whence.pipeline import report as reporting
 
     with progress(quiet=json) as bar:
-        bar.add_task("judging and measuring on Spark", total=None)
-        start = starting(master, conf)
+        bar.add_task("judging and measuring", total=None)
+        start = starting(master, conf, engine)
         places = [placed(trace, start) for trace in traces]
         page = placed(out, start)
         found = events.find_input(places)
-        start.input_bytes = found.bytes
-        judged = reporting.write_report(start(), places, page, found)
+        judged = run_on(
+            engine, found.bytes, start, [*places, page],
+            lambda session: reporting.write_report(session, places, page, found),
+        )  # fmt: skip
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
     else:
@@ -49,9 +52,7 @@ def report(
 
 def _by_run(judged: "Verified") -> Table:
     """Return a table of the verdicts by run."""
-    table = Table(
-        "run", "level", "holds", "vacuous", "unknown", "broken", title="judged on Spark, from the traces alone"
-    )
+    table = Table("run", "level", "holds", "vacuous", "unknown", "broken", title="judged from the traces alone")
     for each in judged.runs:
         by_outcome = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
         broken = ", ".join(by_outcome[Outcome.BROKEN])

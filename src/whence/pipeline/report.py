@@ -11,6 +11,7 @@ from whence.pipeline.page import Measured, report_page
 from whence.pipeline.storage import AnyPath, UriPath, put
 from whence.pipeline.stories import broken_promises
 from whence.pipeline.verify import Verified, verify
+from whence.trace.schema import EPOCH, GRP
 
 
 def measure(spark: SparkSession, paths: Sequence[AnyPath], found: Input | None = None) -> Measured:
@@ -19,10 +20,10 @@ def measure(spark: SparkSession, paths: Sequence[AnyPath], found: Input | None =
     simulated = frozenset(run_id for run_id, run in found.runs.items() if "network" in run.parameters)
     with measures(spark, found) as tables:
         return Measured(
-            run_metrics(tables).orderBy("level", RUN_ID, "grp").collect(),
-            window_metrics(tables).orderBy(RUN_ID, "window").collect(),
+            run_metrics(tables).orderBy("level", RUN_ID, GRP).collect(),
+            window_metrics(tables).orderBy(RUN_ID, "window", GRP).collect(),
             latency_cdf(tables).orderBy(RUN_ID, "percent").collect(),
-            ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since").collect(),
+            ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since", EPOCH, GRP).collect(),
             simulated,
         )
 

@@ -1,4 +1,4 @@
-"""Judge runs by their promises on Spark: a table of verdicts, and of witnesses with their sentences.
+"""Judge runs by their promises, as tables: a table of verdicts, and of witnesses with their sentences.
 
 The names, the meaning and the answers are those of `whence check`; the code is independent of it, so that each is
 a check of the other. A finding that rests on absence counts only in runs whose rows are all there.
@@ -90,7 +90,7 @@ def verify(
 
 
 def _is_unreadable(error: BaseException) -> bool:
-    """Return whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
+    """Return whether an engine failed on a file's bytes; Spark quotes whole plans, so only the first line counts."""
     words = ("FAILED_READ_FILE", "ParquetDecodingException", "CANNOT_READ_FILE", "corrupt")
     return type(error).__name__ != "AnalysisException" and any(word in str(error)[:2000] for word in words)
 
@@ -236,7 +236,7 @@ def check_promises(promises: Iterable[str] | None) -> list[str] | None:
     names = None if promises is None else list(promises)
     for name in names or ():
         if name not in ALL_PROMISES:
-            raise UsageError(f"no promise that Spark judges is called {name!r}; there are {', '.join(ALL_PROMISES)}")
+            raise UsageError(f"no promise that is judged here is called {name!r}; there are {', '.join(ALL_PROMISES)}")
     return names
 
 

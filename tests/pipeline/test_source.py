@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.pipeline.source import LiveStreamReader, use_live_source
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.trace.segments import TraceSegmentWriter
+from whence.trace.segments import TraceSegmentWriter, whole_until
 
 
 def told(spool: TraceSegmentWriter, node: int, first: int, count: int) -> None:
@@ -42,6 +42,29 @@ def test_a_batch_reads_what_is_there_and_leaves_a_torn_record_for_later(spark: S
     assert numbers(live) == [(0, ev) for ev in range(6)]
     published = live.filter("kind = 'publish'").collect()
     assert {tuple(row["dests"]) for row in published} == {(0, 1)}
+
+
+def test_rows_have_the_names_of_their_process_and_of_the_publisher_and_payloads(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One process has no name, and one that published left no segment here."""
+    use_live_source(spark)
+    columns = COLUMNS_OF[Kind.DELIVER]
+    for node, name in ((0, "billing-1"), (1, ""), (2, "gates")):
+        spool = TraceSegmentWriter(tmp_path, "alps", "fifo", node, 1, about={"name": name})
+        for ev, publisher in enumerate((0, 1, 9)):
+            given = {"node": node, "inc": 1, "ev": ev, "t_clk": ev, "grp": "alps", "m_pid": publisher, "m_inc": 1,
+                     "m_seq": 1, "payload": b"paid"}  # fmt: skip
+            spool.add(Kind.DELIVER, tuple(given.get(column) for column in columns))
+        spool.close()
+    rows = spark.read.format("whence").option("group", "alps").load(str(tmp_path))
+    assert {bytes(row["payload"]) for row in rows.collect()} == {b"paid"}
+    told = [(row["name"], row["publisher"]) for row in rows.orderBy("node", "ev").collect()]
+    assert told == [(name, who) for name in ("billing-1", None, "gates") for who in ("billing-1", None, None)]
+    segment = str(next(tmp_path.glob("*-2-1-*")).name)
+    reader = LiveStreamReader(tmp_path, "alps")
+    (part,) = reader.partitions({}, {segment: whole_until(tmp_path / segment, 0)})
+    assert [batch.column("name").to_pylist() for batch in reader.read(part)] == [["gates"] * 3]
 
 
 def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.output import print_json, print_message, progress, stdout
-from whence.cli.spark import placed, run_on, starting
+from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf, EngineName, Master
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ def merge(
     reading.log_files(source)
     print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:
-        bar.add_task("merging", total=None)
+        task = bar.add_task("merging", total=None)
         size = bytes_below([source])
-        done = run_on(
-            engine, size * batch.ROWS_TO_BYTES, start, [source, target],
+        done = start.run(
             lambda session: batch.merge_on(
                 session, source, target, size, named, groups=group or None, by_group=not one, strict=strict
             ),
+            size * batch.ROWS_TO_BYTES, [source, target], bar, task,
         )  # fmt: skip
     if json:
         print_json(

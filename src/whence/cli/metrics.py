@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, placed_directory, run_on, starting
+from whence.cli.spark import placed, placed_directory, starting
 from whence.cli.verify import Conf, EngineName, Master, Traces
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
@@ -27,14 +27,14 @@ def metrics(
     from whence.pipeline import metrics as measuring
 
     with progress(quiet=json) as bar:
-        bar.add_task("measuring", total=None)
+        task = bar.add_task("measuring", total=None)
         start = starting(master, conf, engine)
         places = [placed(trace, start) for trace in traces]
         found = events.find_input(places)
         into = measuring.check_free(placed_directory(out, start, "--out"), overwrite=overwrite)
-        written = run_on(
-            engine, found.bytes, start, [*places, into],
+        written = start.run(
             lambda session: measuring.measure(session, found, into, overwrite=overwrite),
+            found.bytes, [*places, into], bar, task,
         )  # fmt: skip
     if json:
         print_json(0, runs=len(found.runs), tables=[str(path) for path in written])

@@ -9,7 +9,7 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.metrics import Json
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, run_on, starting
+from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf, EngineName, Master, Traces
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def report(
     from whence.pipeline import report as reporting
 
     with progress(quiet=json) as bar:
-        bar.add_task("judging and measuring", total=None)
+        task = bar.add_task("judging and measuring", total=None)
         start = starting(master, conf, engine)
         places = [placed(trace, start) for trace in traces]
         page = placed(out, start)
         found = events.find_input(places)
-        judged = run_on(
-            engine, found.bytes, start, [*places, page],
+        judged = start.run(
             lambda session: reporting.write_report(session, places, page, found),
+            found.bytes, [*places, page], bar, task,
         )  # fmt: skip
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)

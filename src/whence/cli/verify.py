@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
-from whence.cli.spark import placed, run_on, starting
+from whence.cli.spark import placed, starting
 
 if TYPE_CHECKING:
     from whence.pipeline.stories import BrokenPromise
@@ -62,14 +62,14 @@ def verify(
     from whence.pipeline.stories import broken_promises
 
     with progress(quiet=json) as bar:
-        bar.add_task("judging", total=None)
+        task = bar.add_task("judging", total=None)
         judging.check_promises(promise)
         start = starting(master, conf, engine)
         places = [placed(trace, start) for trace in traces]
         found = events.find_input(places)
-        done = run_on(
-            engine, found.bytes, start, places,
+        done = start.run(
             lambda session: judging.verify(session, places, promise or None, found=found),
+            found.bytes, places, bar, task,
         )  # fmt: skip
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"

@@ -191,6 +191,14 @@ def segments(directory: Path, group: str) -> list[Path]:
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
 
+def node_of(path: Path) -> int:
+    """Return whose rows a segment holds, which its name says. Raises TraceError for other files."""
+    found = NAME.fullmatch(path.name)
+    if found is None:
+        raise TraceError(f"{path} is no trace segment: its name does not say whose it is")
+    return int(found[2])
+
+
 def last_segment_before(directory: Path, group: str, node: int, inc: int) -> tuple[int, int, int] | None:
     """Return the last segment that an earlier incarnation left in a directory: which one's, its number, and where its
     last whole record ends. None where there is none."""

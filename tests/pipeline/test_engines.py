@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.engines import measured_tables, merged_here, write_report
+from tests.pipeline.engines import measured_tables, merged_here
 from tests.pipeline.logs import made_log, write_files
 from tests.pipeline.test_agreement import clean_traces
-from tests.pipeline.test_living import ideal_traces
 from tests.pipeline.test_report import live_trace
-from tests.pipeline.test_stories import broken
-from tests.pipeline.test_verify import tickets_kept
 from whence.errors import UsageError
 from whence.pipeline.batch import MergeCounts
 from whence.pipeline.engine import LOCAL_BYTES, Engine, run_on
@@ -71,16 +68,6 @@ def test_what_the_local_engine_does_not_know_is_done_by_spark_or_named(monkeypat
     assert run_on(Engine.AUTO, 1, job, lambda: spark) == "spark"
     with pytest.raises(UsageError, match="does not know the function soundex; give --engine spark"):
         run_on(Engine.LOCAL, 1, job, lambda: spark)
-
-
-def test_the_page_of_a_report_is_the_same_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
-    """Runs under faults, one without true time, one with tickets, one on views, and one that broke a promise."""
-    made = {name: trace for name, trace in clean_traces(1) if name.startswith(FEW_LEVELS)}
-    made |= dict(ideal_traces(1)) | {"live": live_trace(asks=True), "tickets": tickets_kept(), "broken": broken("one")}
-    for name, trace in made.items():
-        trace.run.run_id = name
-        write_trace(tmp_path / "traces", trace)
-    assert write_report(spark, [tmp_path / "traces"], tmp_path / "page.html").broken
 
 
 @pytest.mark.parametrize("strange", ["rollup", "hint", "mapInArrow"])

@@ -1,4 +1,4 @@
-"""Measured on Spark: the numbers are the simulator's own, and the page shows them to a person."""
+"""Measured on both engines: the numbers are the simulator's own, and the page shows them to a person."""
 
 import json
 import re
@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.check.trace_builder import TraceBuilder
+from tests.pipeline.engines import on_both
 from tests.pipeline.test_verify import tickets_kept
 from whence.check.diagrams.svg import LEVEL_COLOURS
 from whence.check.verdict import Outcome, Verdict
@@ -101,7 +102,13 @@ def live_trace(joins_told: Sequence[int] = (0, 1, 2), *, asks: bool = False) -> 
 
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession, traces: tuple[Path, dict[str, Trace]]) -> Measured:
-    return measure(spark, [traces[0]])
+    return on_both(spark, lambda session: measure(session, [traces[0]]), lines_of_numbers)
+
+
+def lines_of_numbers(measured: Measured) -> list[str]:
+    """Return everything that the page is made of, row by row and in the same order."""
+    tables = (measured.runs, measured.windows, measured.curve, measured.holds)
+    return [str(row.asDict()) for table in tables for row in table]
 
 
 def test_the_numbers_are_those_of_the_simulator(measured: Measured, traces: tuple[Path, dict[str, Trace]]) -> None:

@@ -18,6 +18,7 @@ from whence.cli.app import run as command
 from whence.cli.top import status_page
 from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.errors import (
+    ClosedError,
     EventsLostError,
     JoinTimeoutError,
     LeaveTimeoutError,
@@ -119,6 +120,30 @@ def test_leaving_that_takes_long_says_whom_it_waits_for_goes_on_and_is_finished_
             await two.sees(2)
             await one.open()
             await two.sees(2, 1)
+
+    within(main())
+
+
+def test_a_group_that_is_closed_instead_of_left_says_so_to_whoever_waits(tmp_path: Path) -> None:
+    """With a data directory a closed member is still one; nobody may take that for having left."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True, heals=False) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.kill()
+            await one.group.publish(b"not taken by three")
+            leaving = asyncio.create_task(one.group.leave(DEADLINE_S))
+            while not ((view := one.group.view()) is not None and view.leaving):
+                await asyncio.sleep(0.01)
+            await one.group.close()
+            with pytest.raises(ClosedError, match="was closed here, not left"):
+                await leaving
+            closing = asyncio.create_task(two.group.close())
+            await asyncio.sleep(0)
+            with pytest.raises(ClosedError, match="was closed here, not left"):
+                await two.group.leave(DEADLINE_S)
+            await closing
 
     within(main())
 

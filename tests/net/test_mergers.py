@@ -1,6 +1,7 @@
 """Level total with processes of any numbers, and with mergers that go."""
 
 import asyncio
+import contextlib
 import io
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -110,7 +111,10 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
                 await here.publish(b"y")
             ports.send = send
             reader = asyncio.create_task(take(groups[0], 1))
-            await here.publish(b"z")
+            while not reader.done():  # on a busy machine this one may be too late as well, and is told to be lost
+                with contextlib.suppress(EventsLostError):
+                    await here.publish(b"z")
+                await asyncio.wait([reader], timeout=0.5)
             assert [delivery.payload for delivery in await reader] == [b"z"]
 
     within(main())

@@ -71,6 +71,7 @@ class Group(TicketCalls, MembershipCalls):
         """Set where this process was a member before, and the others removed that one before it came back: it tells
         which of its events took effect. This is a new member."""
         self._leaving: asyncio.Future[None] | None = None
+        self._is_closing = False
         """The work of leaving a living group, once that was asked for."""
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
         self._peers = node.live.peers
@@ -300,12 +301,15 @@ class Group(TicketCalls, MembershipCalls):
         iterators end.
 
         Raises LeaveTimeoutError, which names who is missing, after `timeout_s`: the member goes on leaving, hands out
-        what comes and publishes nothing more. Call it again to go on waiting; `close` ends that. Raises UsageError in
-        groups whose members do not change by views: `close` is enough there.
+        what comes and publishes nothing more. Call it again to go on waiting; `close` ends that. Raises ClosedError if
+        the group is closed, before or meanwhile, and UsageError in groups whose members do not change by views: `close`
+        is enough there.
         """
         check_timeout(timeout_s)
         if self._leaving is None:
             living(self._driver)
+            if self._is_closing or self._node.groups.get(self.name) is not self:
+                raise self._closed_instead()
             self._leaving = asyncio.ensure_future(self._leave())
             self._leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
@@ -317,7 +321,19 @@ class Group(TicketCalls, MembershipCalls):
                 f"nothing more, and waits for {leaving_waits_for(self._driver)}; call leave again to go on waiting, "
                 "remove those that are gone for good, or close the group here"
             ) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._leaving.cancelled() and not (task is not None and task.cancelling()):
+                raise self._closed_instead() from None
+            raise
         self.publisher.tell_lost()
+
+    def _closed_instead(self) -> ClosedError:
+        """Return what to raise where a group that was closed should be left."""
+        return ClosedError(
+            f"group {self.name!r} was closed here, not left: with a data directory this process is still a member; "
+            "open the group and leave it, or remove this process at another member"
+        )
 
     async def _leave(self) -> None:
         """Leave, however long it takes."""
@@ -349,6 +365,7 @@ class Group(TicketCalls, MembershipCalls):
         await self.stop_leaving()
         if self._node.groups.get(self.name) is not self:
             return
+        self._is_closing = True
         self.take_in_hand()
         await self.publisher.drain()
         await self._node.live.leave(self.name)

@@ -9,7 +9,7 @@ import typer
 
 from whence.api.arguments import check_timeout
 from whence.cli.live import NodeName
-from whence.cli.members import LOOK_S, view_of
+from whence.cli.members import LOOK_S, in_words, view_of
 from whence.cli.output import print_json, print_message
 from whence.errors import OutcomeUnknownError, UsageError
 from whence.net.status_client import Force, ask, pid_of, send_request, the_node
@@ -43,27 +43,23 @@ def force(
     check_timeout(timeout, "--timeout")
     path = the_node(pid, socket, name)
     status = asyncio.run(ask(path))
-    chosen = [pid_of(status, each) for each in survivors.split(",")]
+    chosen = list(dict.fromkeys(pid_of(status, each) for each in survivors.split(",")))
     view = asyncio.run(view_of(path, group))
     gone = [each["pid"] for each in view["members"] if each["pid"] not in chosen]
     if not yes:
-        _confirm(group, chosen, gone)
+        _confirm(group, in_words(view, chosen), in_words(view, gone) or "nobody")
     generation = asyncio.run(_force(path, group, chosen, view["generation"], timeout))
     if json:
         print_json(0, group=group, survivors=chosen, generation=generation)
     else:
-        print_message(f"group {group!r} goes on with {_names(chosen)}, as generation {generation}")
+        print_message(f"group {group!r} goes on with {in_words(view, chosen)}, as generation {generation}")
 
 
-def _names(pids: list[int]) -> str:
-    return ", ".join(map(str, pids)) or "nobody"
-
-
-def _confirm(group: str, survivors: list[int], gone: list[int]) -> None:
+def _confirm(group: str, survivors: str, gone: str) -> None:
     """Ask whether it is meant. Raises UsageError if it is not, or where nobody can be asked."""
     if not sys.stdin.isatty():
         raise UsageError(f"whence force asks before it acts, and there is no terminal; {RISKS} If it is meant: --yes")
-    print_message(f"group {group!r} would go on with {_names(survivors)}, without {_names(gone)}. {RISKS}")
+    print_message(f"group {group!r} would go on with {survivors}, without {gone}. {RISKS}")
     if typer.prompt("Type the name of the group to do it", default="", show_default=False) != group:
         raise UsageError("nothing was forced")
 

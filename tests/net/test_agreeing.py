@@ -109,6 +109,7 @@ def test_who_begins_a_group_removes_the_silent_only_if_they_cannot_come_back(tmp
         ({"settings": {"remove_after_ns": -3}}, "remove_after_ns must be at least 0"),
         ({"settings": {"order": "timed"}, "order": "strict", "level": "total"}, "order is given twice"),
         ({"create": True, "founders": [1]}, "begun by its founders together, .*leave create out, or the founders"),
+        ({"create": False, "founders": ["not-here"]}, "begun by its founders together, .*leave create out, or the"),
         ({"create": False, "founders": [1]}, "begun by its founders together"),
     ],
 )

@@ -287,6 +287,11 @@ class Node:
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
         chosen = _merged(settings or {}, _living(membership, order, remove_after_s, lag_max_s))
         given = processes_of("founders", founders)
+        if create is not None and given:
+            raise UsageError(
+                f"group {name!r} is begun by its founders together, and create says whether one process begins it: "
+                "leave create out, or the founders"
+            )
         new_inbox = partial(
             Inbox, str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
             ack=Ack.parse(ack),

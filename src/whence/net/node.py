@@ -291,11 +291,6 @@ class LiveNode:
                 f"create is for groups whose members change by views, and group {group!r} at level {level} is none: "
                 "leave it out; such a group is begun by its founders, or by the first process that opens it"
             )
-        if create is not None and founders:
-            raise UsageError(
-                f"group {group!r} is begun by its founders together, and create says whether one process begins it: "
-                "leave create out, or the founders"
-            )
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
         me = self._incarnations.begin(group)
         storage, records = self.files.open_storage(group)

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import whence
+from tests.check.worlds import causal_world
 from whence import __version__, errors
 from whence.check.levels import PROMISES_OF
 from whence.cli.app import run
 from whence.errors import WhenceError
 from whence.trace.memory import digest_of
 from whence.trace.reader import read_trace
+from whence.trace.writer import write_trace
 from whence_lab.mutants import mutants_of
 
 pytestmark = pytest.mark.no_cover
@@ -486,10 +488,11 @@ def test_an_error_under_json_is_one_json_object_with_the_sentence_and_the_exit_c
 def test_a_missing_extra_is_named_with_what_installs_it(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, extra: str
 ) -> None:
+    write_trace(tmp_path, causal_world(1, 3, 5))
     for name in [name for name in sys.modules if name.startswith(("whence.pipeline", "whence.trace.reader", module))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    command = ["check" if extra == "trace" else "verify", str(tmp_path)]
+    command = ["check", str(tmp_path)] if extra == "trace" else ["verify", "--engine", "spark", str(tmp_path)]
     assert f"pip install 'whence[{extra}]'" in complaint(capsys, *command)
 
 

@@ -286,12 +286,7 @@ class Node:
         flags = {} if create is None else {"create": create}
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
         chosen = _merged(settings or {}, _living(membership, order, remove_after_s, lag_max_s))
-        given = processes_of("founders", founders)
-        if create is not None and given:
-            raise UsageError(
-                f"group {name!r} is begun by its founders together, and create says whether one process begins it: "
-                "leave create out, or the founders"
-            )
+        _check_create(name, create, begun_together=bool(given := processes_of("founders", founders)))
         new_inbox = partial(
             Inbox, str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
             ack=Ack.parse(ack),
@@ -357,6 +352,15 @@ async def _ready(group: Group, timeout_s: float | None) -> Group:
         await group.close()
         raise
     return group
+
+
+def _check_create(group: str, create: bool | None, *, begun_together: bool) -> None:
+    """Refuse to say who begins a group that its founders begin. Raises UsageError."""
+    if create is not None and begun_together:
+        raise UsageError(
+            f"group {group!r} is begun by its founders together, and create says whether one process begins it: "
+            "leave create out, or the founders"
+        )
 
 
 def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:

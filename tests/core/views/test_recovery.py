@@ -187,3 +187,26 @@ def test_who_is_alone_is_handed_after_a_restart_what_its_application_had_not_tak
     group.log[0].clear()
     group.restart(0)
     assert group.log[0] == events
+
+
+def test_what_waited_after_a_restart_is_kept_when_the_journal_is_rewritten() -> None:
+    """T49: it was not taken yet, and all restart once more."""
+    group = Group("causal-living", None, ViewSettings(journal=True))
+    group.slow = {0, 1}
+    causes = [group.publish(0), group.publish(1)]
+    group.flow()
+    last = group.publish(2)
+    group.flow()
+    group.remove(0, 2)
+    group.wait(400 * MS)
+    for again in range(2):
+        for pid in (0, 1):
+            group.crash(pid)
+        group.slow = {0, 1} if again == 0 else set()
+        for pid in (0, 1):
+            group.log[pid].clear()
+            group.restart(pid)
+        group.wait(3_000 * MS)
+        for pid in (0, 1):
+            group.records[pid] = group.members[pid].checkpoint()
+    assert all(set(group.log[pid]) == {*causes, last} for pid in (0, 1))

@@ -102,8 +102,10 @@ class Inbox:
     def _get(self, stream: Stream, message: Message, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
         """Count a message as got."""
         state = self.state
-        if stream.held and stream.held.pop(number, None) is not None:
+        if stream.held and (held := stream.held.pop(number, None)) is not None:
             self.held_count -= 1
+            if held.is_kept:
+                stream.stored = max(stream.stored, number)  # the next rewriting of the journal keeps it too
         stream.get(message, number)
         if stream.place >= 0:
             state.got[stream.place] = number
@@ -127,19 +129,19 @@ class Inbox:
         if self.held_count >= self.settings.held_max + self.kept_count:
             ready.notes.append(Note("drop", "held_full", peer=stream.member.pid))
             return
-        stream.held[number] = Held(message, now)
-        self.stage.arrived(message, now)
-        self.held_count += 1
-        self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
+        self._put_aside(stream, Held(message, now), now)
 
     def hold_kept(self, stream: Stream, message: Message, now: Instant) -> None:
         """Hold a message of the journal until what it follows has come again, whatever room there is."""
         if message.number not in stream.held:
-            stream.held[message.number] = Held(message, now, is_kept=True)
-            self.stage.arrived(message, now)
-            self.held_count += 1
             self.kept_count += 1
-            self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
+            self._put_aside(stream, Held(message, now, is_kept=True), now)
+
+    def _put_aside(self, stream: Stream, held: Held, now: Instant) -> None:
+        stream.held[held.message.number] = held
+        self.stage.arrived(held.message, now)
+        self.held_count += 1
+        self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
 
     def release(self, now: Instant, ready: Ready) -> None:
         """Count every held message that may count by now."""

@@ -288,6 +288,15 @@ def _near(trace: Trace, number: int) -> int:
     return (max((epoch for epoch in epochs if epoch is not None), default=0) >> NUMBER_BITS << NUMBER_BITS) | number
 
 
+def some_remember_nothing(trace: Trace, rng: Random) -> Trace | None:
+    """Some incarnations are said to have had no data directory."""
+    if not trace.run.durable:
+        return None
+    known = sorted({row[:2] for rows in trace.rows.values() for row in rows})
+    trace.run.forgetful = [(node, inc) for node, inc in known if rng.random() < 0.4]
+    return trace
+
+
 def _shift_epochs(trace: Trace, shifted: Callable[[int], int]) -> None:
     for kind in (Kind.PUBLISH, Kind.DELIVER, Kind.VIEW, Kind.JOIN, Kind.LEAVE):
         for place, row in enumerate(trace.rows[kind]):
@@ -327,7 +336,7 @@ LIVING_WAYS: Final[tuple[Way, ...]] = (
     view_altered_everywhere, view_never_told, views_of_an_epoch_never_told, view_of_another_epoch, voters_altered,
     join_of_another_member, leave_never_told, leave_altered, everybody_leaves, receipt_altered, nobody_can_help,
     disk_wiped, crash_made_up, restart_made_up, crash_never_told, deliveries_of_two_members_mixed,
-    run_promises_more_or_less, second_group_named, begun_again, forced_by_an_operator,
+    run_promises_more_or_less, second_group_named, begun_again, forced_by_an_operator, some_remember_nothing,
 )  # fmt: skip
 
 NOT_OF_VIEWS: Final = ("view_altered", "epoch_altered", "live_and_nobody_founded")

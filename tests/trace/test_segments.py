@@ -326,6 +326,15 @@ def test_a_gathered_run_says_how_to_judge_it(tmp_path: Path) -> None:
     assert History(trace).incomplete is not None
 
 
+def test_a_gathered_run_says_who_remembers_where_some_do(tmp_path: Path) -> None:
+    for node, inc, durable in ((0, 1, False), (1, 1, True), (1, 2, True), (2, 1, True), (2, 3, False)):
+        spool = TraceSegmentWriter(tmp_path, "alps", "causal", node, inc, about={"durable": durable, "founders": []})
+        spool.add(Kind.JOIN, row(Kind.JOIN, node, inc, 0))
+        spool.close()
+    run = gather([tmp_path], "alps", "run", "1").run
+    assert (run.durable, run.forgetful) == (True, [(0, 1), (2, 3)])
+
+
 def test_gathering_holds_one_record_at_a_time_however_long_the_spools_are(tmp_path: Path) -> None:
     """Ten times the rows, the same memory."""
     peaks = []

@@ -82,6 +82,7 @@ class History:
         self.run: Run = trace.run
         self.remembers = self.run.durable and self.incomplete is None
         """All incarnations of a node are one process, and the rows show what it remembers."""
+        self._forgetful = frozenset(map(tuple, self.run.forgetful))
         self.published: list[Row] = []
         """The publish row of every event; an event's place in it is its number here."""
         self.republished: list[Row] = []
@@ -96,6 +97,10 @@ class History:
         self.unpublished: list[Row] = []
         """Deliveries of events that nobody published."""
         self._sort_deliveries()
+
+    def is_durable(self, node: int, inc: int) -> bool:
+        """Return whether an incarnation of a node remembers across crashes."""
+        return self.run.durable and (node, inc) not in self._forgetful
 
     # --- names ---
 

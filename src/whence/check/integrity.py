@@ -59,7 +59,7 @@ def _judge_publications(history: History, findings: Findings) -> None:
         findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=reported_again)
     for row in history.published:
         event = EventId(*row[KEY_OF][1:])
-        if row[0] != event.pid or (row[1] != event.incarnation and not history.run.durable):
+        if row[0] != event.pid or (row[1] != event.incarnation and not history.is_durable(row[0], row[1])):
             sentence = f"{who(row[0], row[1])} published {what(event)}: an event with the id of another process"
             findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]])
 

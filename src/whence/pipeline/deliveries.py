@@ -266,6 +266,14 @@ def _numbered_files(rows: DataFrame) -> DataFrame:
     return files.withColumn("file_number", F.row_number().over(by_name).cast("bigint"))
 
 
+def with_memory(runs: DataFrame, rows: DataFrame) -> DataFrame:
+    """Return rows with whether the incarnation that wrote them remembers across crashes (`durable`)."""
+    about = F.broadcast(runs.select(RUN_ID, F.col("durable").alias("remember"), "forgetful"))
+    here = F.col(NODE).cast("bigint") * (1 << 32) + F.col(INC)
+    known = rows.join(about, RUN_ID).withColumn("durable", F.col("remember") & ~F.array_contains("forgetful", here))
+    return known.drop("remember", "forgetful")
+
+
 def _at(inc: Column, ev: Column) -> Column:
     return place(inc.cast("int"), ev.cast("bigint"))
 

@@ -40,7 +40,7 @@ RUNS_DDL = (
     f"{RUN_ID} string, level string, durable boolean, reach_min double, expects_all boolean, full_view boolean, "
     "heal_at bigint, live_from bigint, live_until bigint, deadline_ns bigint, skew_ns bigint, tickets int, k int, "
     "repair_ns bigint, slower double, faster double, promises array<string>, groups array<string>, living boolean, "
-    "strict boolean, uniform boolean, keeps_own boolean"
+    "strict boolean, uniform boolean, keeps_own boolean, forgetful array<bigint>"
 )
 
 
@@ -426,6 +426,7 @@ def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
         "groups": list(run.groups), "living": is_living(run), "strict": bool(run.parameters.get("strict")),
         "uniform": bool(run.parameters.get("uniform")),
         "keeps_own": run.durable and run.parameters.get("keep", "own") == "own",
+        "forgetful": [(node << 32) + inc for node, inc in run.forgetful],
     }  # fmt: skip
 
 

@@ -44,10 +44,13 @@ class GatheredRun:
         head = self._head([facts for _, facts in sorted(nodes.items())])
         self._miss_former()
         self._miss_publishers(spans)
-        durable, founders = bool(head.get("durable")), list(head["founders"])
+        remember = {incarnation: known.durable for incarnation, known in sorted(self._incarnations.items())}
+        durable, founders = any(remember.values()), list(head["founders"])
+        forgetful = [incarnation for incarnation, does in remember.items() if does is False] if durable else []
         parameters = head.get("settings") or {}
         agreed = {
-            "seed": 0, "groups": {group: founders if durable else []}, "durable": durable, "parameters": parameters,
+            "seed": 0, "groups": {group: founders if durable else []}, "durable": durable, "forgetful": forgetful,
+            "parameters": parameters,
             "names": {node: facts.name for node, facts in sorted(nodes.items()) if facts.name} or None,
             **{name: parameters.get(name) for name in ("tick_ns", "epsilon", "delta")},
         }  # fmt: skip

@@ -169,6 +169,8 @@ class Incarnation(Struct):
     the last whole record of that ended."""
     previous: int | None = None
     """The incarnation before it by its data directory."""
+    durable: bool | None = None
+    """It remembers across crashes; None where no segment says."""
     took_more: bool = False
     """The application had taken more than the rows of earlier incarnations say it was handed."""
     untaken: list[tuple[int, int]] = field(default_factory=list)
@@ -306,6 +308,7 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
         known.reach = (facts.number, facts.whole)
         known.lost = ROWS_LOST if head.get("lost") else known.lost
         known.before, known.previous = head.get("before") and tuple(head["before"]), head.get("previous")
+        known.durable = bool(head.get("durable"))
         if facts.rows:
             known.has_holes |= facts.has_holes or facts.first != known.last + 1
             known.last, known.clock = max(known.last, facts.last), max(known.clock, facts.clock)

@@ -37,6 +37,8 @@ class Run(msgspec.Struct, kw_only=True):
     parameters: dict[str, Any] = {}
     durable: bool = False
     """A process remembers across crashes: its program order spans its incarnations, and it is owed what it missed."""
+    forgetful: list[tuple[int, int]] = []
+    """The incarnations (node, inc) that had no data directory, where others remember: each is a process of its own."""
     reach_min: float = 1.0
     """The part of owed deliveries that must happen: below 1 for levels that promise with high probability."""
     phases: Phases | None = None

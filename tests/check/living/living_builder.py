@@ -15,9 +15,13 @@ from whence.types import EventId
 class LivingBuilder(TraceBuilder):
     """A trace of one group on views. Founders are live in view 0 from the start, and everything published is owed."""
 
-    def __init__(self, founders: Sequence[int] = (0, 1, 2), *, durable: bool = False, **parameters: Any) -> None:
+    def __init__(
+        self, founders: Sequence[int] = (0, 1, 2), *, durable: bool = False, forgetful: Sequence[int] = (),
+        **parameters: Any,
+    ) -> None:  # fmt: skip
         said = {"membership": "living", "agreement": "all"} | parameters
-        super().__init__(founders, durable=durable, level="causal", parameters=said)
+        forgetting = [(pid, inc) for pid in forgetful for inc in (1, 2, 3)]
+        super().__init__(founders, durable=durable, forgetful=forgetting, level="causal", parameters=said)
         self.views: list[list[MemberId]] = [[MemberId(pid, 1, 0) for pid in founders]]
         self.epochs: dict[int, int] = {}
         for pid in founders:

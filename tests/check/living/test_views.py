@@ -132,6 +132,25 @@ def test_a_member_with_a_journal_goes_on_through_restarts_until_its_disk_is_wipe
         assert builder.outcome("one_chain") is expected
 
 
+@pytest.mark.parametrize(("restarted", "expected"), [(1, HOLDS), (2, BROKEN)])
+def test_members_with_and_without_a_journal_are_judged_each_by_its_own(restarted: int, expected: Outcome) -> None:
+    """One that has no data directory does not go on through a restart, whatever the others do."""
+    builder = LivingBuilder(durable=True, forgetful=[2])
+    builder.crash(restarted)
+    builder.restart(restarted)
+    builder.enter(restarted, 0)
+    assert builder.outcome("one_chain") is expected
+
+
+def test_nobody_waits_for_a_member_that_cannot_return() -> None:
+    """What the others lack is excused by a member that is down only if that one has a journal."""
+    for dead, expected in ((1, UNKNOWN), (2, BROKEN)):
+        builder = LivingBuilder([0, 1, 2, 3, 4], durable=True, forgetful=[2], strict=True)
+        builder.crash(dead)
+        builder.tell(0, 0)
+        assert builder.outcome("agreement") is expected
+
+
 def test_after_a_wiped_disk_the_process_is_another_member() -> None:
     builder = LivingBuilder(durable=True)
     event = builder.tell_all(0)

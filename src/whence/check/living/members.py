@@ -2,7 +2,7 @@
 
 A *member* of a group is (pid, nonce, joined): the process, the incarnation of it that asked to join, and the epoch of
 the view that added it. A *membership* is what a trace shows of one member: rows of one process in one group, in program
-order. With journals (`run.durable`) it goes on through restarts, without them each incarnation is another one. It ends
+order. With a journal it goes on through restarts, without them each incarnation is another one. It ends
 for good with a leave row or a wiped disk, and what the process does in that group later is another membership: nothing
 published there follows what was published here. Groups are strangers: program order is kept for each group by itself.
 So are the generations that an operator forces, and groups of one name that were begun separately: nothing is promised
@@ -127,6 +127,8 @@ class Membership:
         self.is_up = True
         self.moved_on = False
         """The process went on in another generation."""
+        self.is_durable = False
+        """Its last incarnation remembers across crashes."""
         self.is_silent = True
         """No row of the group is among its steps: crashes and restarts only."""
 
@@ -141,10 +143,10 @@ class Membership:
         return self.pid, self.last_inc
 
     def take(self, kind: Kind, row: Row, *, durable: bool) -> None:
-        """Add a step."""
+        """Add a step of an incarnation that remembers (`durable`) or not."""
         if not self.first_inc:
             self.first_inc = row[1]
-        self.last_inc = row[1]
+        self.last_inc, self.is_durable = row[1], durable
         self.is_silent &= kind in _ENDS_UP
         if kind is Kind.VIEW:
             self.entered.append(row)
@@ -166,7 +168,7 @@ class Membership:
 
     def is_over_at(self, kind: Kind, row: Row, *, durable: bool) -> bool:
         """Return whether a row of the process belongs to another membership."""
-        if self.has_ended or (not durable and row[1] != self.last_inc):
+        if self.has_ended or (row[1] != self.last_inc and not (durable and self.is_durable)):
             return True
         if kind is Kind.RESTART and row[AT_REASON] == WIPED:
             return True
@@ -279,12 +281,12 @@ class Living(History):
         self, node: int, group: str, grp: str, steps: list[Step], before: int
     ) -> list[tuple[Membership, list[Step]]]:
         """Return the memberships of a process in a generation of a group, each with its line."""
-        durable = self.run.durable
         found: list[tuple[Membership, list[Step]]] = []
         for step in steps:
             _, _, kind, event, row = step
             if row[AT_GRP] != group and kind not in _ENDS_UP:
                 continue
+            durable = self.is_durable(row[0], row[1])
             if not found or found[-1][0].is_over_at(kind, row, durable=durable):
                 if kind is Kind.CRASH and found:
                     found[-1][0].is_up = False

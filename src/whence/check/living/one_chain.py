@@ -90,7 +90,7 @@ def _judge_actor(living: Living, findings: Findings, membership: Membership) -> 
         return
     wipes = [row[1] for row in living.trace.rows[Kind.CRASH] if row[0] == membership.pid and row[AT_REASON] == WIPED]
     lost = [inc for inc in wipes if nonce <= inc < membership.last_inc]
-    acts = membership.last_inc >= nonce if living.run.durable or not nonce else membership.last_inc == nonce
+    acts = membership.last_inc >= nonce if membership.is_durable or not nonce else membership.last_inc == nonce
     if lost or not acts:
         row = next((each for each in (*membership.entered, membership.join) if each is not None), None)
         sentence = (

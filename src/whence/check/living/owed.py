@@ -137,13 +137,13 @@ class Owed:
         return self.standstill(grp) or self.awaited(grp)
 
     def awaited(self, grp: str) -> str | None:
-        """Return whom a group with journals waits for: a member that is down returns, or an operator removes it. One
+        """Return whom a group waits for: a member with a journal that is down returns, or an operator removes it. One
         that was forced into another generation, and ended there, tells nobody that it is gone."""
         living = self.living
-        if not living.run.durable or grp not in living.latest:
+        if grp not in living.latest:
             return None
         for process, each in living.memberships.items():
-            if each.grp == grp and living.is_in(process, living.latest[grp].epoch):
+            if each.grp == grp and each.is_durable and living.is_in(process, living.latest[grp].epoch):
                 if not each.is_up:
                     return f"group {grp!r} waits for process {each.pid}, which is down and a member of its latest view"
                 if each.moved_on and self._is_gone(each):

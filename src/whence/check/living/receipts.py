@@ -73,7 +73,7 @@ def _judge_event(living: Living, owed: Owed, note: Row, level: str, event: int) 
                 owed.add_missing(membership, missing, sentence)
         elif (
             level == SETTLED
-            and living.run.durable
+            and membership.is_durable
             and process != living.publisher.get(event)
             and (came[AT_T_TRUE] or 0) > (note[AT_T_TRUE] or came[AT_T_TRUE] or 0)
         ):

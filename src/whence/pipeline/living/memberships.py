@@ -12,6 +12,7 @@ All of it is one sort of every process's rows, and running values along it.
 from typing import Final
 
 from whence.pipeline.columns import KIND, LIFE, PROCESS, RUN_ID, place, union
+from whence.pipeline.deliveries import with_memory
 from whence.pipeline.frames import Column, DataFrame, F, Window, WindowSpec
 from whence.pipeline.living.generations import line_of
 from whence.trace.schema import (
@@ -41,7 +42,7 @@ JOINED, NONCE = "joined", "nonce"
 """The epoch of the view that added a member, and the incarnation that asked for it."""
 
 _LINE: Final = (RUN_ID, NODE, GRP)
-_STEP: Final = (KIND, INC, EV, REASON)
+_STEP: Final = (KIND, INC, EV, REASON, "durable")
 
 
 def is_kind(*kinds: Kind) -> Column:
@@ -60,8 +61,7 @@ def step_table(runs: DataFrame, named: DataFrame, turns: DataFrame) -> DataFrame
 
     `turns` are the crashes and restarts, one for each group in which they happen.
     """
-    durable = F.broadcast(runs.select(RUN_ID, "durable"))
-    steps = union([named, turns.select(*named.columns)]).drop(LIFE).join(durable, RUN_ID).repartition(RUN_ID, NODE)
+    steps = with_memory(runs, union([named, turns.select(*named.columns)]).drop(LIFE)).repartition(RUN_ID, NODE)
     line = Window.partitionBy(*_LINE).orderBy(INC, EV)
     lives = Window.partitionBy(RUN_ID, NODE).orderBy(GRP, INC, EV)
     steps = _with_crashes_beyond(steps, line)
@@ -75,37 +75,35 @@ def _before(line: WindowSpec) -> WindowSpec:
 
 
 def _with_crashes_beyond(steps: DataFrame, line: WindowSpec) -> DataFrame:
-    """Find the crashes after the end of a membership: after a leave, after a wiped disk, and without journals after
+    """Find the crashes after the end of a membership: after a leave, after a wiped disk, and without a journal after
     another crash or in another incarnation."""
     before, here = _before(line), place(F.col(INC), F.col(EV))
     crash = is_kind(Kind.CRASH)
     other = F.last(F.when(~crash, F.struct(*_STEP)), ignorenulls=True).over(before)
     known = steps.withColumns({
         "_other": other,
-        "_crash": F.max(F.when(crash, here)).over(before),
-        "_wiped": F.max(F.when(crash & (F.col(REASON) == WIPED), here)).over(before),
+        "_fatal": F.max(F.when(crash & ((F.col(REASON) == WIPED) | ~F.col("durable")), here)).over(before),
     })  # fmt: skip
     at = place(F.col("_other.inc"), F.col("_other.ev"))
-
-    def since(name: str) -> Column:
-        return F.col(name).isNotNull() & (F.col("_other").isNull() | (F.col(name) > at))
-
-    over = F.when(F.col("durable"), since("_wiped")).otherwise(
-        since("_crash") | F.coalesce(F.col("_other.inc") != F.col(INC), F.lit(False))
-    )
+    over = F.col("_fatal").isNotNull() & (F.col("_other").isNull() | (F.col("_fatal") > at))
+    over = over | F.coalesce(_is_another(F.col("_other")), F.lit(False))
     left = F.coalesce(F.col(f"_other.{KIND}") == Kind.LEAVE.value, F.lit(False))
-    return known.withColumn("beyond", crash & (left | over)).drop("_other", "_crash", "_wiped")
+    return known.withColumn("beyond", crash & (left | over)).drop("_other", "_fatal")
+
+
+def _is_another(last: Column) -> Column:
+    """Return whether a step is one of another incarnation, which does not go on from that of an earlier step."""
+    return (last[INC] != F.col(INC)) & ~(F.col("durable") & last["durable"])
 
 
 def _is_cut(line: WindowSpec) -> Column:
     """Return whether a step begins another membership, whatever it says of itself."""
     last = F.last(F.when(~F.col("beyond"), F.struct(*_STEP)), ignorenulls=True).over(_before(line))
     ended = (last[KIND] == Kind.LEAVE.value) | (
-        (last[KIND] == Kind.CRASH.value) & (~F.col("durable") | (F.coalesce(last[REASON], F.lit("")) == WIPED))
+        (last[KIND] == Kind.CRASH.value) & (~last["durable"] | (F.coalesce(last[REASON], F.lit("")) == WIPED))
     )
-    other = ~F.col("durable") & (last[INC] != F.col(INC))
     anew = is_kind(Kind.RESTART) & F.coalesce(F.col(REASON) == WIPED, F.lit(False))
-    return ~F.col("beyond") & (last.isNull() | F.coalesce(ended | other, F.lit(False)) | anew)
+    return ~F.col("beyond") & (last.isNull() | F.coalesce(ended | _is_another(last), F.lit(False)) | anew)
 
 
 def _with_claims(steps: DataFrame, line: WindowSpec) -> DataFrame:
@@ -139,7 +137,7 @@ def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> Dat
         F.max("claim").alias(JOINED), F.max_by("asked", F.when(F.col("asked").isNotNull(), here))[NONCE].alias(NONCE),
         F.min_by(live, F.when(is_kind(Kind.JOIN) | F.coalesce(survives, F.lit(False)), here)).alias("live"),
         F.max_by(out, F.when(is_kind(Kind.LEAVE), here)).alias("out"),
-        F.bool_or(within & ends).alias("ended"),
+        F.bool_or(within & ends).alias("ended"), F.max_by("durable", F.when(within, here)).alias("durable"),
         F.coalesce(F.max_by(KIND, F.when(is_kind(*TURNS), here)) != Kind.CRASH.value, F.lit(True)).alias("up"),
         F.bool_and(is_kind(*TURNS)).alias("silent"),
         F.min_by(T_TRUE, F.when(within, here)).alias("began_at"),

@@ -90,9 +90,8 @@ def _actors(tables: LivingTables) -> DataFrame:
         tables.rows_of(Kind.CRASH).filter(F.col(REASON) == WIPED)
         .groupBy(RUN_ID, NODE).agg(F.collect_set(INC).alias("wipes"))
     )  # fmt: skip
-    durable = tables.runs.select(RUN_ID, "durable")
     known = tables.members.filter(f"{NONCE} is not null and {JOINED} is not null")
-    known = known.join(F.broadcast(durable), RUN_ID).join(F.broadcast(wipes), [RUN_ID, NODE], "left")
+    known = known.join(F.broadcast(wipes), [RUN_ID, NODE], "left")
     lost = F.coalesce(F.exists("wipes", lambda inc: (F.col(NONCE) <= inc) & (inc < F.col(INC))), F.lit(False))
     acts = F.when(F.col("durable") | (F.col(NONCE) == 0), F.col(INC) >= F.col(NONCE)).otherwise(
         F.col(INC) == F.col(NONCE)

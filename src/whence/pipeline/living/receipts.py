@@ -80,10 +80,12 @@ def _foreign(tables: LivingTables) -> DataFrame:
 
 
 def _too_soon(tables: LivingTables, owed: DataFrame) -> DataFrame:
-    remembering = F.broadcast(tables.runs.filter("durable").select(RUN_ID))
+    remembering = tables.members.filter("durable").select(*PROCESS)
     came = tables.delivered.select(*PROCESS, EVENT, F.col(T_TRUE).alias("came_at"))
     others = (F.col("p_node") != F.col(NODE)) | (F.col("p_life") != F.col(LIFE))
-    settled = owed.filter((F.col("level") == SETTLED) & others & (F.col("told_at") != 0)).join(remembering, RUN_ID)
+    settled = owed.filter((F.col("level") == SETTLED) & others & (F.col("told_at") != 0)).join(
+        remembering, list(PROCESS)
+    )
     soon = settled.join(came, [*PROCESS, EVENT]).filter(F.col("came_at") > F.col("told_at"))
     sentence = text(who("n_node", "n_inc"), " was told that ", what(), " is settled before ", who(), " was handed it")
     shown = soon.withColumn("said", sentence).withColumns({NODE: F.col("n_node"), INC: F.col("n_inc")})

@@ -213,7 +213,7 @@ class LivingTables(RunTables):
         known = (
             self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
             .join(helpless, [RUN_ID, GROUP], "left").join(away, [RUN_ID, GRP], "left")
-            .join(self.runs.select(RUN_ID, "durable", "keeps_own"), RUN_ID)
+            .join(self.runs.select(RUN_ID, "keeps_own"), RUN_ID)
         )  # fmt: skip
         name = text("group '", F.col(GRP), "'")
         standstill = (
@@ -225,7 +225,7 @@ class LivingTables(RunTables):
             )
         )
         awaited = F.when(
-            F.col("durable") & F.col("away").isNotNull(),
+            F.col("away").isNotNull(),
             text(name, " waits for process ", F.col(f"away.{NODE}"), F.col("away.how")),
         )
         return self.keep(known.select(RUN_ID, GRP, standstill.alias("standstill"), awaited.alias("awaited")))
@@ -235,6 +235,7 @@ class LivingTables(RunTables):
         """The members of latest views that are down, or went on in another generation and are gone."""
         latest = self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH])
         inside = self.members.join(latest.select(*PROCESS, GRP), [*PROCESS, GRP], "left_semi")
+        inside = inside.filter("durable")
         down = inside.filter(~F.col("up")).select(RUN_ID, GRP, NODE, F.lit(_DOWN).alias("how"))
         if not self.has_generations:
             return down

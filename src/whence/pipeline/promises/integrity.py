@@ -1,7 +1,7 @@
 """Integrity: what is delivered was published before, as it was, in this group, and was meant for this member."""
 
-from whence.pipeline.columns import EVENT, PROCESS, RUN_ID, message, place, text, union, violations, what, who
-from whence.pipeline.deliveries import RunTables, stays_by_process
+from whence.pipeline.columns import EVENT, PROCESS, message, place, text, union, violations, what, who
+from whence.pipeline.deliveries import RunTables, stays_by_process, with_memory
 from whence.pipeline.frames import Column, DataFrame, F
 from whence.trace.schema import EV, GRP, INC, M_INC, M_PID, NODE, PAYLOAD_BYTES, PAYLOAD_CRC, T_TRUE
 
@@ -23,7 +23,7 @@ def _taken_again(tables: RunTables) -> DataFrame:
 
 def _with_foreign_id(tables: RunTables) -> DataFrame:
     wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & ~F.col("durable"))
-    published = tables.published.join(F.broadcast(tables.runs.select(RUN_ID, "durable")), RUN_ID)
+    published = with_memory(tables.runs, tables.published)
     sentence = text(who(), " published ", what(), ": an event with the id of another process")
     return violations(published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
 

@@ -54,15 +54,16 @@ class Cluster:
         self._world.wall_clock = spec.reads_wall_clock(self._settings[0])
         self._durable = remembers(spec, self._settings[0])
         """Members remember across crashes: they are restored and need not join."""
-        self._counts = self._durable or by_name(self._settings[0]).get("lag_max_ns", 0) > 0
-        """Members must know what their applications take."""
-        if self._counts:
+        self._counts = by_name(self._settings[0]).get("lag_max_ns", 0) > 0
+        """Members must know what their applications take, also those that do not remember it."""
+        if self._durable or self._counts:
             self._world.offsets = offsets_of(spec)
         if isinstance(spec, Speaking):
             self._world.decode = decoder_with(spec.items)
         if isinstance(spec, Addressed) and spec.destinations(self._settings[0], 0):
             self._world.destinations = lambda group: spec.destinations(self._settings[0], group)
         self._founders = founders_of(scenario)
+        self._forgetful = frozenset(scenario.forgetful)
 
     def start(self, order: Iterable[int] | None = None) -> None:
         """Found the group. Whatever order the processes are made in, they start in the order of their ids."""
@@ -91,7 +92,7 @@ class Cluster:
             self._change_settings(pid, changed)
         member = process.start(self._member)
         process.restore()
-        if self._durable and (not isinstance(member, Joining) or member.is_member):
+        if self._remembers(pid) and (not isinstance(member, Joining) or member.is_member):
             return True
         alike = [other for other in self.processes.values() if self._changed.get(other.pid) == self._changed.get(pid)]
         others = [other for other in alike if other.up and other is not process]
@@ -118,6 +119,14 @@ class Cluster:
             member: object = process.member
             if process.up and isinstance(member, Joining) and not member.is_member:
                 process.join(self._contacts(pid))
+
+    def forgetful_incarnations(self) -> list[tuple[int, int]]:
+        """Return the incarnations that had no disk, where others had one."""
+        return [
+            (pid, incarnation)
+            for pid in sorted(self._forgetful & self.processes.keys()) if self._durable
+            for incarnation in range(1, self.processes[pid].incarnation + 1)
+        ]  # fmt: skip
 
     def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:
         """Call a function with every delivery: the process, and the bundle."""
@@ -149,18 +158,22 @@ class Cluster:
             draw.randint(-clocks.offset_ns, clocks.offset_ns),
             draw.randint(-clocks.drift_ppm, clocks.drift_ppm) * 1000,
         )
-        taking = self._streams.of("taking", pid) if self._counts else None
+        taking = self._streams.of("taking", pid) if self._counts or self._remembers(pid) else None
         process = SimProcess(
-            pid, self._world, clock, self._streams.of("damage", pid), taking, remembers=self._durable
+            pid, self._world, clock, self._streams.of("damage", pid), taking, remembers=self._remembers(pid)
         )  # fmt: skip
         self.processes[pid] = process
         self.network.attach(pid, process)
         return process
 
+    def _remembers(self, pid: int) -> bool:
+        """Return whether a process goes on after a crash."""
+        return self._durable and pid not in self._forgetful
+
     def _member(self, me: Process, now: int) -> Member:
         rng = self._streams.of("member", me.pid, me.incarnation).random
         settings = self._settings[self._changed.get(me.pid, 0)]
-        return self._spec.build(me, settings, BuildContext(rng, now, self._directory))
+        return self._spec.build(me, settings, BuildContext(rng, now, self._directory, me.pid not in self._forgetful))
 
     def _change_settings(self, pid: int, changed: dict[str, Any]) -> None:
         settings = self._spec.settings_from(self._scenario.settings | changed)

@@ -35,6 +35,7 @@ def with_process_ids(scenario: Scenario) -> Scenario:
     return structs.replace(
         scenario,
         settings=_settings(scenario.settings, ids),
+        forgetful=named(scenario.forgetful),
         faults=[
             structs.replace(fault, nodes=named(fault.nodes), others=named(fault.others)) for fault in scenario.faults
         ],

@@ -98,6 +98,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The kind of group it was drawn from, for the coverage table."""
     group: str = "alps"
     settings: dict[str, Any] = {}
+    forgetful: list[int] = []
+    """The nodes without a disk, where members of the group may have one: nothing outlives a crash there."""
     network: NetworkModel = NetworkModel()
     clocks: Clocks = Clocks()
     sync_ns: int = 0

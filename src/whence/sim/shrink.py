@@ -99,6 +99,8 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
         yield structs.replace(scenario, sync_ns=0)
     if scenario.numbers:
         yield structs.replace(scenario, numbers=[])
+    if scenario.forgetful:
+        yield structs.replace(scenario, forgetful=[])
     if scenario.take_ns:
         yield structs.replace(scenario, take_ns=0)
 

@@ -28,6 +28,7 @@ def without_founder(scenario: Scenario, gone: int) -> Scenario:
         scenario,
         nodes=scenario.nodes - 1,
         settings=settings,
+        forgetful=moved(scenario.forgetful),
         faults=[
             structs.replace(fault, nodes=moved(fault.nodes), others=moved(fault.others)) for fault in scenario.faults
         ],

@@ -237,7 +237,8 @@ class Living(History):
 
     def _by_label(self, grp: str, labels: list[str], steps: list[Step]) -> tuple[dict[str, list[Step]], str]:
         """Return the steps of a process in each generation of a group, and the last one it was in. What it does with an
-        event belongs to that in which the event was published."""
+        event belongs to that in which the event was published. What it is told of its own events once it is in another
+        generation speaks of those who are there with it, and is left out."""
         if len(labels) == 1:
             return {labels[0]: steps}, labels[0]
         found: dict[str, list[Step]] = {label: [] for label in labels}
@@ -257,7 +258,8 @@ class Living(History):
             elif kind in AT_EPOCH:
                 found[self.label(grp, row[AT_EPOCH[kind]])].append(step)
             elif kind is Kind.NOTE and (event := self.number.get(row[KEY_OF], NO_EVENT)) != NO_EVENT:
-                found[self.group_of(event)].append(step)
+                if self.group_of(event) == now or row[KEY_OF][1] != row[0]:
+                    found[self.group_of(event)].append(step)
             elif kind is Kind.JOIN:
                 found[self.label(grp, row[AT_VIEW_EPOCH])].append(step)
             else:

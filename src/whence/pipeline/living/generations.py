@@ -3,13 +3,14 @@
 Nothing is promised across them. The epoch of a view says to which line it belongs. The first line of a group keeps its
 name, and the others get one by which they are judged. What a process does with an event belongs to the line in which
 that was published; what names no epoch, to the line whose view it entered last. A crash or a restart happens in the
-first line, and in those in which the process had done something before.
+first line, and in those in which the process had done something before. What a process is told of its own events once
+it is in another line speaks of those who are there with it, and is left out.
 """
 
 from whence.epochs import GENERATION_BITS, NUMBER_BITS, NUMBER_MAX
 from whence.pipeline.columns import KIND, MESSAGE, RUN_ID, place
 from whence.pipeline.frames import Column, DataFrame, F, Window
-from whence.trace.schema import EPOCH, EV, GRP, INC, NODE, Kind
+from whence.trace.schema import EPOCH, EV, GRP, INC, M_PID, NODE, Kind
 
 GROUP = "group"
 """The name of a group in rows; GRP tells its generations apart."""
@@ -67,8 +68,11 @@ def labelled(named: DataFrame, lines: DataFrame) -> DataFrame:
     known = known.join(F.broadcast(lines.drop(FIRST)), [RUN_ID, GROUP, LINE], "left")
     line = Window.partitionBy(RUN_ID, NODE, GROUP).orderBy(INC, EV).rowsBetween(Window.unboundedPreceding, -1)
     entered = F.last(F.when(F.col(KIND) == Kind.VIEW.value, F.coalesce(GRP, GROUP)), ignorenulls=True).over(line)
-    label = F.when(F.col("_tells"), F.coalesce(GRP, GROUP)).otherwise(F.coalesce(entered, F.col(GROUP)))
-    return known.withColumn(GRP, label).drop("_event", "_tells", LINE, GROUP).select(*named.columns)
+    known = known.withColumn("_entered", F.coalesce(entered, F.col(GROUP)))
+    label = F.when(F.col("_tells"), F.coalesce(GRP, GROUP)).otherwise(F.col("_entered"))
+    moved_on = (F.col(KIND) == Kind.NOTE.value) & (F.col(M_PID) == F.col(NODE)) & (F.col(GRP) != F.col("_entered"))
+    known = known.withColumn(GRP, label).filter(~F.coalesce(moved_on, F.lit(False)))
+    return known.drop("_event", "_tells", "_entered", LINE, GROUP).select(*named.columns)
 
 
 def turns_of_lines(turns: DataFrame, named: DataFrame, groups: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ of another generation says that none of this one took effect.
 
 from whence.pipeline.columns import (
     LIFE,
-    MESSAGE,
     PROCESS,
     RANK,
     RUN_ID,
@@ -21,7 +20,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import DataFrame, F
-from whence.pipeline.living.generations import group_named
+from whence.pipeline.living.generations import GROUP, group_named
 from whence.pipeline.living.memberships import UNKNOWN_VERDICT
 from whence.pipeline.living.owed import doubts, lacking, missing
 from whence.pipeline.living.tables import LivingTables
@@ -48,26 +47,24 @@ def leaves(tables: LivingTables) -> DataFrame:
     views = tables.views.select(RUN_ID, GRP, EPOCH, F.size("members").alias("size"))
     inside = tables.in_views.select(*PROCESS, GRP, EPOCH, F.lit(True).alias("is_in"))
     own = tables.published.select(
-        RUN_ID, *MESSAGE, F.struct(NODE, LIFE).alias("publisher"), RANK, F.col(GRP).alias("of")
-    )
+        RUN_ID, group_named(F.col(GRP)).alias(GROUP), *_NAME, F.struct(NODE, LIFE).alias("publisher"), RANK,
+        F.col(GRP).alias("of"),
+    )  # fmt: skip
     counts = tables.published.groupBy(*PROCESS).agg(F.count("*").alias("own"))
     known = (
         told.join(F.broadcast(views), [RUN_ID, GRP, EPOCH], "left")
         .join(F.broadcast(inside), [*PROCESS, GRP, EPOCH], "left")
-        .join(own, [RUN_ID, *MESSAGE], "left")
+        .withColumn(GROUP, group_named(F.col(GRP)))
+        .join(own, [RUN_ID, GROUP, *_NAME], "left")
         .join(counts, list(PROCESS), "left")
     )
     is_own = F.coalesce(F.col("publisher") == F.struct(NODE, LIFE), F.lit(False))
-    elsewhere = (
-        (F.col(f"publisher.{NODE}") == F.col(NODE))
-        & (F.col("of") != F.col(GRP))
-        & (group_named(F.col("of")) == group_named(F.col(GRP)))
-    )
+    elsewhere = (F.col(f"publisher.{NODE}") == F.col(NODE)) & (F.col("of") != F.col(GRP))
     said = F.col(M_PID).isNotNull() & ~F.coalesce(elsewhere, F.lit(False))
     return known.filter(F.col("is_in").isNull() | (F.col("size") != 1)).withColumns({
         "is_in": F.col("is_in").isNotNull(), "is_foreign": said & ~is_own, "own": F.coalesce("own", F.lit(0)),
         "cut": F.when(said, F.col(RANK) + 1).otherwise(0),
-    }).drop("publisher", RANK, "of")  # fmt: skip
+    }).drop("publisher", RANK, "of", GROUP)  # fmt: skip
 
 
 def verdict_violations(tables: LivingTables, leaves: DataFrame) -> DataFrame:

@@ -22,6 +22,8 @@ REST_NS = 6_000 * MS
 DEADLINE_NS = 3_000 * MS
 FORCED = 0.06
 """The share of runs in which an operator forces a generation."""
+MIXED = 0.3
+"""The share of groups with disks in which the dead are removed unasked, and some members may have no disk."""
 FIRST_NEWCOMER = 20
 
 
@@ -85,11 +87,14 @@ def _draw(level: str, seed: int) -> Scenario:
         "held_copies_max": rng.choice((4096, 4096, 8)),
         "ack_ns": rng.choice((10, 40)) * MS,
     }
+    forgetful = _forgetful(plan, RandomStreams(seed).of("forgetful")) if durable else None
+    if forgetful is not None:
+        settings["remove_after_ns"] = 300 * MS
     live_from = SAFETY_NS + SETTLE_NS
     for at in range(6):
         plan.publishes.append(Publish(at_ns=live_from + at * 90 * MS, node=rng.choice(plan.everybody)))
     return Scenario(
-        level=level, seed=seed, shape=f"living {'durable' if durable else 'volatile'}{' hard' if hard else ''}",
+        level=level, seed=seed, forgetful=forgetful or [], shape=_shape(durable, forgetful, hard),
         nodes=plan.founders, settings=settings, publishes=plan.publishes, reactions=plan.reactions,
         faults=sorted(plan.faults, key=lambda fault: fault.at_ns), acts=plan.acts, network=_network(rng, hard=hard),
         clocks=Clocks(offset_ns=rng.choice((0, 10**9)), drift_ppm=rng.choice((0, 20_000))),
@@ -200,6 +205,21 @@ def _removals(plan: Plan, rng: Random) -> None:
         for node in nodes:
             if node != dead:
                 plan.acts.append(Act(at_ns=SAFETY_NS + 500 * MS, node=node, name="remove", argument=dead))
+
+
+def _forgetful(plan: Plan, rng: Random) -> list[int] | None:
+    """Draw who has no disk in a group that removes the dead by itself, though members may have one; None: all have one,
+    and nobody is removed unasked."""
+    if rng.random() >= MIXED:
+        return None
+    return sorted(rng.sample(plan.everybody, rng.randint(0, len(plan.everybody) - 1)))
+
+
+def _shape(durable: bool, forgetful: list[int] | None, hard: bool) -> str:
+    memory = (
+        "volatile" if not durable else "durable" if forgetful is None else "mixed" if forgetful else "self-removing"
+    )
+    return f"living {memory}{' hard' if hard else ''}"
 
 
 def _force(plan: Plan, rng: Random) -> None:

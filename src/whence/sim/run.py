@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from time import perf_counter
+from typing import Any
 from zlib import crc32
 
 from msgspec import Struct, json, to_builtins
@@ -90,6 +91,7 @@ def describe(scenario: Scenario, spec: LevelSpec) -> Run:
             live_until=scenario.live_until_ns,
             deadline_ns=scenario.deadline_ns,
         )
+    clocked: dict[str, Any] = {name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")}
     return Run(
         run_id=f"{scenario.level}-{scenario.nodes}-{scenario.seed}-{_digest(scenario):08x}",
         version=__version__,
@@ -100,7 +102,7 @@ def describe(scenario: Scenario, spec: LevelSpec) -> Run:
         durable=remembers(spec, settings),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
-        **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},
+        **clocked,
         phases=phases,
     )
 

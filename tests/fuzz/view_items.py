@@ -78,6 +78,7 @@ VIEW_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     items.ViewMark: _mark_item,
     items.ViewAck: _ack,
     items.Fetch: lambda random: items.Fetch(random.randrange(100), *_numbers(random, 3)),
+    items.Taken: lambda random: items.Taken(random.randrange(100), *_numbers(random, 2)),
     items.JoinRequest: lambda random: items.JoinRequest(_number(random), random.random() < 0.5),
     items.Hint: lambda random: items.Hint(_number(random)),
     items.Wish: lambda random: items.Wish(

@@ -296,3 +296,39 @@ def test_an_older_copy_of_a_journal_is_found_out_before_its_numbers_are_used_aga
                 await groups[2].publish(b"third", until="stored")
 
     within(main())
+
+
+@pytest.mark.parametrize("level", ["causal", "total"])
+def test_an_older_copy_of_a_readers_directory_is_found_out_when_it_waits_for_what_nobody_retains(
+    tmp_path: Path, level: str
+) -> None:
+    """It had acknowledged it, so the publisher dropped it; and whoever reads is told, rather than left waiting."""
+
+    async def news(writer: Group, reader: Group) -> None:
+        receipt = await writer.publish(b"news")
+        await take(reader, 1)
+        await take(writer, 1)
+        await receipt.settled(timeout_s=20)
+
+    async def main() -> None:
+        async with join("writer", data=tmp_path / "writer", status=False) as node:
+            writer = await node.open("alps", level)
+
+            @asynccontextmanager
+            async def reading() -> AsyncIterator[Group]:
+                async with join("reader", contacts=[node.address], data=tmp_path / "reader", status=False) as other:
+                    yield await other.open("alps", level)
+
+            async with reading() as reader:
+                await news(writer, reader)
+            shutil.copytree(tmp_path / "reader", tmp_path / "older")
+            async with reading() as reader:
+                await news(writer, reader)
+            shutil.rmtree(tmp_path / "reader")
+            (tmp_path / "older").rename(tmp_path / "reader")
+            async with reading() as reader:
+                await writer.publish(b"more news")
+                with pytest.raises(StorageError, match="'alps' that its data directory does not know of"):
+                    await take(reader, 2)
+
+    within(main())

@@ -95,6 +95,7 @@ EVER_GIVEN = [
     (106, "Decree"),
     (107, "Knows"),
     (108, "Beat"),
+    (109, "Taken"),
     (200, "NearPing"),
     (201, "CubeCopy"),
     (202, "CubeAck"),

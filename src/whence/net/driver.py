@@ -20,7 +20,7 @@ from whence.core.ready import Note
 from whence.core.registry import stores_events
 from whence.core.runner import Ports, Runner
 from whence.core.settings import by_name
-from whence.core.stale_journal import OWN_LOST, own_lost
+from whence.core.stale_journal import OWN_LOST, TAKEN_LOST, own_lost, taken_lost
 from whence.core.ticket_status import TicketStatus
 from whence.epochs import generation_of, number_of
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
@@ -38,6 +38,9 @@ from whence.types import ANY_INCARNATION, Process
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
+
+_STALE = {OWN_LOST: own_lost, TAKEN_LOST: taken_lost}
+"""Why a member must stop whose data directory is not the newest."""
 
 
 class Driver:
@@ -298,8 +301,8 @@ class Driver:
         elif note.kind == "join":
             self.joined = True
             self._node.member_changed(self.group)
-        elif note.reason == OWN_LOST:
-            self.stop(own_lost(self.group, note.peer if note.peer is None else self.named(note.peer)))
+        elif (stale := _STALE.get(note.reason or "")) is not None:
+            self.stop(stale(self.group, note.peer if note.peer is None else self.named(note.peer)))
         elif note.kind == "view" and note.reason == ENTERED:
             self._entered(note)
         elif note.kind == "leave":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Send, Unheard
 from whence.core.runner import Done, Runner
+from whence.core.stale_journal import OWN_LOST, TAKEN_LOST
 from whence.errors import WhenceError
 from whence.sim.recorder import Recorder
 from whence.sim.world import World
@@ -77,6 +78,9 @@ class SimPorts:
 
     def noted(self, note: Note) -> None:
         """Record what the member notes about itself."""
+        assert note.reason not in (OWN_LOST, TAKEN_LOST), (
+            "no simulated disk is older than what was told from it"
+        )
         bundle = note.bundle
         event = note.event
         if bundle is not None:

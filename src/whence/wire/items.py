@@ -107,6 +107,7 @@ NUMBERS: dict[int, type[Item]] = {
     106: views.Decree,
     107: views.Knows,
     108: views.Beat,
+    109: views.Taken,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -117,7 +118,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
     views.ViewMessage, views.ViewMark, views.ViewAck, views.Fetch, views.JoinRequest, views.Hint, views.Wish,
     views.Prepare, views.Promise, views.Freeze, views.Report, views.Target, views.Flushed, views.Accept, views.Accepted,
-    views.Nak, views.Decree, views.Knows, views.Beat,
+    views.Nak, views.Decree, views.Knows, views.Beat, views.Taken,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.AcquireTicket, tickets.AckAcquireTicket, tickets.RejectAcquireTicket, tickets.ReleaseTicket,

@@ -8,7 +8,8 @@ Law: a message that is held back is not acknowledged, so dropping one is safe. I
 from collections.abc import Callable
 
 from whence.core.ready import Note, Ready, Send
-from whence.core.views.items import Fetch, Message, ViewMark, ViewMessage
+from whence.core.stale_journal import TAKEN_LOST
+from whence.core.views.items import Fetch, Message, Taken, ViewMark, ViewMessage
 from whence.core.views.journal import Journal
 from whence.core.views.links import AGAIN_MAX, Links
 from whence.core.views.order import Order
@@ -195,11 +196,23 @@ class Inbox:
             self.ask_at = now + self.settings.ask_ns
 
     def answer(self, sender: int, asked: Fetch, ready: Ready) -> None:
-        """Send the messages that somebody asked for, as far as they are here."""
+        """Send the messages that somebody asked for, as far as they are here; or tell it that it had them."""
         stream = self.state.streams.get(MemberId(asked.pid, asked.joined))
         if stream is None:
             return
+        if asked.above + 1 not in stream.retained:
+            had = self.links.had_taken(sender, stream, asked.above + 1)
+            if had > asked.above:
+                ready.send.append(Send((sender,), Taken(asked.pid, asked.joined, had)))
+                return
         for number in range(asked.above + 1, min(asked.upto, asked.above + AGAIN_MAX) + 1):
             message = stream.retained.get(number)
             if message is not None:
                 ready.send.append(Send((sender,), message))
+
+    def told_taken(self, sender: int, told: Taken, ready: Ready) -> None:
+        """Stop if this process once acknowledged more than it knows of: its journal is not the newest, and nobody
+        retains what it would wait for."""
+        stream = self.state.streams.get(MemberId(told.pid, told.joined))
+        if stream is not None and stream.base is not None and told.number > stream.got:
+            ready.notes.append(Note("reject", TAKEN_LOST, peer=sender))

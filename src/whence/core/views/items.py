@@ -256,13 +256,22 @@ class Beat(Item, frozen=True, tag=108):
     clock: Clock
 
 
+class Taken(Item, frozen=True, tag=109):
+    """The answer to a Fetch of what is retained no longer: the asker itself acknowledged that its application had taken
+    the messages of a member up to this number."""
+
+    pid: PeerId
+    joined: Epoch
+    number: Number
+
+
 _OF_A_CHANGE = (Prepare, Promise, Freeze, Report, Target, Flushed, Accept, Accepted, Nak)
 
 EPOCH_IN: dict[Any, Callable[[Any], int]] = {
     **dict.fromkeys((Beat, ViewMessage, ViewMark, Hint, Wish, Knows), attrgetter("epoch")),
     **dict.fromkeys(_OF_A_CHANGE, attrgetter("instance")),
     ViewAck: attrgetter("adopted"),
-    Fetch: attrgetter("joined"),
+    **dict.fromkeys((Fetch, Taken), attrgetter("joined")),
     Decree: attrgetter("view.epoch"),
 }
 """Where the epoch is in the items that belong to one group: a JoinRequest may go to any."""

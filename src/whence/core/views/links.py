@@ -17,6 +17,7 @@ from whence.core.views.order import Order
 from whence.core.views.peers import NEVER, Peer, arranged
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
+from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
 from whence.epochs import is_founding
 from whence.types import Instant
@@ -100,6 +101,19 @@ class Links:
     def came(self, peer: Peer) -> int:
         """Return the number of own messages that reached a member, or are not for it."""
         return max(peer.got[self.place], peer.taken[self.place], (peer.first or 1) - 1)
+
+    def had_taken(self, pid: int, stream: Stream, number: int) -> int:
+        """Return up to which message of a stream a member's application is known to have been: at least `number`, a
+        message that is not retained here, if that was dropped because everybody had taken it for whom it was."""
+        peer = self.peers.get(pid)
+        if peer is None:
+            return 0
+        place = self.state.latest.place_of(stream.member.pid)
+        if place < 0 or self.state.latest.members[place] != stream.member:
+            return peer.removed.get(stream.member, 0)
+        if stream is self.state.own and peer.first is not None and peer.first <= number <= stream.got:
+            return max(number, peer.taken[place])
+        return peer.taken[place]
 
     def send(self, message: Message, number: int, now: Instant, ready: Ready) -> None:
         """Send a new message to all that were sent everything before it; the others get it in its turn."""

@@ -33,6 +33,7 @@ from whence.core.views.items import (
     Prepare,
     Promise,
     Report,
+    Taken,
     Target,
     ViewAck,
     ViewMark,
@@ -257,6 +258,8 @@ class ViewMember(Observed, Operated):
                 self._take_ack(pid, incarnation, item, now, ready)
             case Fetch():
                 self.inbox.answer(pid, item, ready)
+            case Taken():
+                self.inbox.told_taken(pid, item, ready)
             case JoinRequest():
                 self.wishes.join_asked(pid, incarnation, item, now, ready)
             case Wish():

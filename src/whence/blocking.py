@@ -166,10 +166,12 @@ class Group:
         """Remove another member of a living group, and wait until it is out; raises as Group.remove does."""
         self._thread.do(self.group.remove(pid, timeout_s))
 
-    def force(self, survivors: Sequence[int], timeout_s: float | None = 30.0) -> None:
+    def force(
+        self, survivors: Sequence[int | str], timeout_s: float | None = 30.0, *, despite_quorum: bool = False
+    ) -> None:
         """Go on with these members where the quorum is lost; promises nothing across it, and raises as Group.force
         does."""
-        self._thread.do(self.group.force(survivors, timeout_s))
+        self._thread.do(self.group.force(survivors, timeout_s, despite_quorum=despite_quorum))
 
     def _ask(self, question: Callable[[], Result]) -> Result:
         """Return what a function answers in the loop's thread."""

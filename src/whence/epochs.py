@@ -48,6 +48,11 @@ def generation_of(epoch: int) -> int:
     return epoch >> _GENERATION_AT
 
 
+def forced_since(epoch: int, known: int) -> int:
+    """Return the generation of a view if an operator forced it after one that is known; 0 if not."""
+    return generation_of(epoch) if generation_of(epoch) > generation_of(known) else 0
+
+
 def birth_of(epoch: int) -> int:
     """Return what tells this group from others of its name."""
     return epoch >> _BIRTH_AT & (BIRTHS - 1)

@@ -40,7 +40,7 @@ class RemovedError(NotMemberError):
 
     def __init__(
         self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True, published: bool = True,
-        is_replaced: bool = False,
+        is_replaced: bool = False, generation: int = 0,
     ) -> None:  # fmt: skip
         if not published:
             told = ""
@@ -50,17 +50,22 @@ class RemovedError(NotMemberError):
             told = ": its events did not take effect, and never will"
         else:
             told = f": its events up to {tuple(cut)} took effect, later ones never will"
-        how, what = "removed", "open the group again to join as a new one"
+        how, what = f"this member was removed by view {epoch}", "open the group again to join as a new one"
         if is_replaced:
-            how = "replaced by another process of its name"
+            how = f"this member was replaced by another process of its name by view {epoch}"
             what = "two cannot share one: end one of them, or give it another name"
-        super().__init__(f"this member was {how} by view {epoch}{told}; {what}")
+        elif generation:
+            how = f"an operator forced the group to go on without this member, as generation {generation}, view {epoch}"
+        super().__init__(f"{how}{told}; {what}")
         self.epoch = epoch
         """The view that is without it."""
         self.cut = cut
-        """The last of its events that took effect, as (process, incarnation, number); None: none did."""
+        """The last of its events that took effect, as (process, incarnation, number); None: none did, or it is not
+        known."""
         self.is_known = is_known
-        """False: so much happened meanwhile that nobody remembers the cut."""
+        """False: an operator forced the group, or so much happened meanwhile that nobody remembers the cut."""
+        self.generation = generation
+        """The generation in which an operator let the group go on without it; 0: the others decided it."""
         self.is_replaced = is_replaced
         """True: a process of the same name is a member in its place."""
 

@@ -124,6 +124,26 @@ def test_leaving_that_takes_long_says_whom_it_waits_for_goes_on_and_is_finished_
     within(main())
 
 
+def test_who_leaves_beside_a_dead_member_is_told_to_remove_that_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True, heals=False) as made:
+            one, two = await made.found(1, 2)
+            served = await serve_status(one.node.live, tmp_path / "s")
+            await two.kill()
+            await one.misses(2)
+            words = ["leave", GROUP, "--socket", str(tmp_path / "s"), "--timeout", "0.3"]
+            assert await asyncio.to_thread(command, words) == 2
+            with pytest.raises(LeaveTimeoutError, match="waits for 2, silent at present, to come back or be removed"):
+                await one.group.leave(0.1)
+            served.close()
+
+    within(main())
+    told = capsys.readouterr().err
+    assert "let go of 1; this process is leaving; waits for 2; remove those that are gone for good" in told
+
+
 def test_a_group_that_is_closed_instead_of_left_says_so_to_whoever_waits(tmp_path: Path) -> None:
     """With a data directory a closed member is still one; nobody may take that for having left."""
 

@@ -11,7 +11,8 @@ from tests.net.live import DEADLINE_S, within
 from tests.net.test_living import BOTH, CAUSAL, GROUP, cluster, quiet
 from whence.api.node import join
 from whence.cli.app import run as command
-from whence.errors import JoinError, OutcomeUnknownError, RemovedError, UsageError
+from whence.errors import JoinError, LeaveTimeoutError, OutcomeUnknownError, RemovedError, UsageError
+from whence.net.membership import Removed
 from whence.net.status_server import serve_status
 
 
@@ -26,6 +27,7 @@ def test_a_survivor_goes_on_without_a_quorum_and_others_join_it(
             await quiet([one, two, three])
             await two.kill()
             await three.kill()
+            await one.misses(2, 3)
             await one.group.force([1], DEADLINE_S)
             await one.sees(1)
             view = one.group.view()
@@ -38,17 +40,74 @@ def test_a_survivor_goes_on_without_a_quorum_and_others_join_it(
     within(main())
 
 
-def test_who_is_not_named_and_runs_is_out_and_does_not_learn_what_counts(tmp_path: Path) -> None:
+def test_who_is_not_named_and_runs_is_told_of_the_generation_and_not_what_counts(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two, three, four = await made.found(1, 2, 3, 4)
+            await quiet([one, two, three, four])
+            await one.group.force([1, 2], DEADLINE_S, despite_quorum=True)
+            await two.sees(1, 2)
+            for out in (three, four):
+                assert out.reader is not None
+                await out.reader
+                told = out.events[-1]
+                assert isinstance(told, Removed)
+                assert (told.epoch, told.cut, told.is_known, told.generation) == (1, None, False, 1)
+                forced = (
+                    r"an operator forced the group .* generation 1, view 1: .* no longer known; open the group again"
+                )
+                with pytest.raises(RemovedError, match=forced):
+                    await out.group.publish(b"to nobody")
+                await out.kill()
+
+    within(main())
+
+
+def test_a_group_with_a_quorum_is_not_forced_unless_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def main() -> None:
         async with cluster(tmp_path, CAUSAL) as made:
             one, two, three = await made.found(1, 2, 3)
-            await quiet([one, two, three])
-            await one.group.force([1, 2], DEADLINE_S)
-            await two.sees(1, 2)
-            with pytest.raises(RemovedError, match="no longer known") as told:
-                await three.group.next(DEADLINE_S)
-            assert not told.value.is_known
+            served = await serve_status(one.node.live, tmp_path / "s")
             await three.kill()
+            await one.misses(3)
+            with pytest.raises(UsageError, match=r"has a quorum, because the voters 1, 2 answer.*whence remove"):
+                await one.group.force([1], DEADLINE_S)
+            asked = ["force", GROUP, "--survivors", "1,2", "--socket", str(tmp_path / "s"), "--yes"]
+            assert await asyncio.to_thread(command, asked) == 2
+            assert "has a quorum, because the voters 1, 2 answer" in capsys.readouterr().err
+            view = one.group.view()
+            assert view is not None
+            assert view.generation == 0
+            assert await asyncio.to_thread(command, [*asked, "--despite-quorum"]) == 0
+            await two.sees(1, 2)
+            served.close()
+
+    within(main())
+
+
+@pytest.mark.parametrize("first", ["force", "leave"])
+def test_force_and_leave_never_go_on_together_at_one_member(first: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            one, two, three = await made.found(1, 2, 3, remove_after_s=float("inf"))
+            await two.kill()
+            await three.kill()
+            await one.misses(2, 3)
+            if first == "force":
+                with pytest.raises(OutcomeUnknownError, match="waits for 2"):
+                    await one.group.force([1, 2], 0.1)
+                with pytest.raises(UsageError, match="is being forced by this process, which must stay"):
+                    await one.group.leave(DEADLINE_S)
+            else:
+                with pytest.raises(LeaveTimeoutError):
+                    await one.group.leave(0.1)
+                with pytest.raises(UsageError, match=r"is leaving group 'alps'.*at a member that stays"):
+                    await one.group.force([1], DEADLINE_S)
+            view = one.group.view()
+            assert view is not None
+            assert (view.generation, len(view.members), view.leaving) == (0, 3, first == "leave")
 
     within(main())
 
@@ -59,6 +118,7 @@ def test_a_survivor_that_does_not_answer_is_named(tmp_path: Path) -> None:
             one, two, three = await made.found(1, 2, 3)
             await two.kill()
             await three.kill()
+            await one.misses(2, 3)
             with pytest.raises(OutcomeUnknownError, match="waits for 2: name only"):
                 await one.group.force([1, 2], 1.0)
             with pytest.raises(UsageError, match="survivor itself"):
@@ -80,6 +140,7 @@ def test_an_operator_is_told_the_risk_before_a_group_is_forced(
             served = await serve_status(one.node.live, tmp_path / "s")
             await two.kill()
             await three.kill()
+            await one.misses(2, 3)
             asked = ["force", GROUP, "--survivors", "1", "--socket", path]
             assert await asyncio.to_thread(command, asked) == 2
             assert "Nothing is promised across this" in capsys.readouterr().err

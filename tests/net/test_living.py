@@ -86,6 +86,15 @@ class Process:
         """Wait until the member is in a view of exactly these."""
         await self.group._driver.until(lambda: self.group._driver.view_pids == pids)
 
+    async def misses(self, *pids: int) -> None:
+        """Wait until the member suspects all of these."""
+
+        def suspected() -> list[int]:
+            view = self.group.view()
+            return [] if view is None else [member.pid for member in view.members if member.suspected]
+
+        await self.group._driver.until(lambda: all(pid in suspected() for pid in pids))
+
     async def kill(self) -> None:
         """Stop without a word to anybody."""
         live, self.node._live = self.node.live, None

@@ -34,7 +34,7 @@ from whence.errors import (
 )
 from whence.net.driver import Driver
 from whence.net.founders import number_of
-from whence.net.membership import Removed, View, leaving_waits_for, living
+from whence.net.membership import Removed, View, check_may_leave, leaving_waits_for
 from whence.types import Level
 
 if TYPE_CHECKING:
@@ -302,12 +302,12 @@ class Group(TicketCalls, MembershipCalls):
 
         Raises LeaveTimeoutError, which names who is missing, after `timeout_s`: the member goes on leaving, hands out
         what comes and publishes nothing more. Call it again to go on waiting; `close` ends that. Raises ClosedError if
-        the group is closed, before or meanwhile, and UsageError in groups whose members do not change by views: `close`
-        is enough there.
+        the group is closed, before or meanwhile, and UsageError while this member forces the group, and in groups whose
+        members do not change by views: `close` is enough there.
         """
         check_timeout(timeout_s)
         if self._leaving is None:
-            living(self._driver)
+            check_may_leave(self._driver)
             if self._is_closing or self._node.groups.get(self.name) is not self:
                 raise self._closed_instead()
             self._leaving = asyncio.ensure_future(self._leave())

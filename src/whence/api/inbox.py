@@ -521,7 +521,8 @@ class Events:
                 if self._is_over:
                     raise StopAsyncIteration from None
                 self._is_over = True
-                return Removed(error.epoch, None if error.cut is None else EventId(*error.cut))
+                cut = None if error.cut is None else EventId(*error.cut)
+                return Removed(error.epoch, cut, error.is_known, error.generation)
 
     def _named(self, view: View) -> View:
         """Return a view whose members tell their names."""

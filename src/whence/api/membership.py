@@ -60,22 +60,25 @@ class MembershipCalls:
         if driver.left:
             driver.check()
 
-    async def force(self, survivors: Sequence[int | str], timeout_s: float | None = 30.0) -> None:
+    async def force(
+        self, survivors: Sequence[int | str], timeout_s: float | None = 30.0, *, despite_quorum: bool = False
+    ) -> None:
         """Go on with these members only, given by name or pid, this one among them, where no quorum of the voters is
         left, and return then.
 
         **Nothing is promised across it.** What only the others have is lost, also what was acknowledged as `majority`
         or `settled`; and if the others still run, the group is split until they meet the survivors, who count. Then
         they are out, do not learn how far their events took effect, and may join anew. Prefer to bring the others back.
+        Where a quorum answers, `remove` does it without such losses, and this is refused unless `despite_quorum`.
 
         Raises OutcomeUnknownError, which names the survivors that did not answer, if it takes longer than `timeout_s`;
-        UsageError without the right to administer the group, if this member is not among the survivors or one of them
-        is no member, and in groups without views.
+        UsageError where a quorum answers, without the right to administer the group, if this member is leaving or not
+        among the survivors, if one of them is no member, and in groups without views.
         """
         check_timeout(timeout_s)
         chosen = [number_of(self._peers, survivor) for survivor in survivors]
         driver, before = self._driver, self._status().generation
-        begin_force(driver, chosen)
+        begin_force(driver, chosen, despite_quorum=despite_quorum)
         try:
             async with asyncio.timeout(timeout_s):
                 await driver.until(lambda: driver.left or self._status().generation > before)

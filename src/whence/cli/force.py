@@ -12,6 +12,7 @@ from whence.cli.live import NodeName
 from whence.cli.members import LOOK_S, in_words, view_of
 from whence.cli.output import print_json, print_message
 from whence.errors import OutcomeUnknownError, UsageError
+from whence.net.membership import why_not_forced
 from whence.net.status_client import Force, ask, pid_of, send_request, the_node
 
 RISKS = (
@@ -30,12 +31,16 @@ def force(
     pid: Annotated[int | None, typer.Option(help="The node on this machine to tell, if it has no name.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: the risk is understood.")] = False,
+    despite_quorum: Annotated[
+        bool, typer.Option("--despite-quorum", help="Force although a quorum answers: it splits the group.")
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until the survivors go on.")] = 30.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Go on with the named members where a living group has lost its quorum: they become another generation of it.
 
-    Nothing is promised across it, so it asks first. Whoever is not named and runs is out as soon as it meets a
+    Nothing is promised across it, so it asks first. Where a quorum answers it is refused: whence remove is for that,
+    and stops nobody. Whoever is not named and runs is out as soon as it meets a
     survivor, and may join anew. Every survivor must run and be reached.
     Example: whence force alps --survivors billing-1,billing-2 --name billing-1
     Exit code 0: they go on. 2: refused, not done in time, or no such node runs here.
@@ -46,9 +51,12 @@ def force(
     chosen = list(dict.fromkeys(pid_of(status, each) for each in survivors.split(",")))
     view = asyncio.run(view_of(path, group))
     gone = [each["pid"] for each in view["members"] if each["pid"] not in chosen]
+    if view["has_quorum"] and not despite_quorum:
+        answering = [each["pid"] for each in view["members"] if each["voter"] and not each["suspected"]]
+        raise UsageError(why_not_forced(group, in_words(view, answering)))
     if not yes:
         _confirm(group, in_words(view, chosen), in_words(view, gone) or "nobody")
-    generation = asyncio.run(_force(path, group, chosen, view["generation"], timeout))
+    generation = asyncio.run(_force(path, Force(group, chosen, despite_quorum), view["generation"], timeout))
     if json:
         print_json(0, group=group, survivors=chosen, generation=generation)
     else:
@@ -64,9 +72,10 @@ def _confirm(group: str, survivors: str, gone: str) -> None:
         raise UsageError("nothing was forced")
 
 
-async def _force(path: Path, group: str, survivors: list[int], before: int, timeout_s: float) -> int:
+async def _force(path: Path, asked: Force, before: int, timeout_s: float) -> int:
     """Force; return the generation that came of it. Raises OutcomeUnknownError, JoinError, UsageError."""
-    await send_request(path, Force(group, survivors))
+    group = asked.group
+    await send_request(path, asked)
     try:
         async with asyncio.timeout(timeout_s):
             while (generation := (await view_of(path, group))["generation"]) <= before:

@@ -175,6 +175,11 @@ class ViewStatus(Struct, frozen=True):
     """The change that is under way or wanted, as far as this member knows, and how far it is; empty: none."""
     leaving: bool = False
     """This member has asked to leave."""
+    has_quorum: bool = True
+    """Whether those that answer, and are not to be removed, contain a quorum of the voters: then members can be
+    removed, and nothing need be forced."""
+    survivors: tuple[int, ...] = ()
+    """Whom an operator lets the group go on with, while that is under way here."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whence.core.links.greeting import host_port
 from whence.core.member import Living, MemberStatus, ViewStatus
 from whence.core.ready import Note
-from whence.epochs import number_of
+from whence.epochs import NUMBER_BITS, forced_since, number_of
 from whence.errors import NotMemberError, QuorumError, RemovedError, UsageError
 from whence.types import EventId
 
@@ -48,7 +48,11 @@ class Removed(Struct, frozen=True):
     epoch: int
     """The view that is without it."""
     cut: EventId | None
-    """The last of its own events that took effect; later ones never will. None: none did."""
+    """The last of its own events that took effect; later ones never will. None: none did, or it is not known."""
+    is_known: bool = True
+    """Whether it is known how far its events took effect: after a force, and after a long absence, it is not."""
+    generation: int = 0
+    """The generation in which an operator let the group go on without it; 0: the others decided it."""
 
 
 def removal(note: Note, member: object) -> RemovedError | None:
@@ -58,7 +62,7 @@ def removal(note: Note, member: object) -> RemovedError | None:
         return None
     return RemovedError(
         number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN, published=member.has_published,
-        is_replaced=member.is_replaced,
+        is_replaced=member.is_replaced, generation=forced_since(note.epoch, member.line << NUMBER_BITS),
     )  # fmt: skip
 
 
@@ -105,7 +109,11 @@ def leaving_waits_for(driver: "Driver") -> str:
     if status is None:
         return "the others to learn of the view without it"
     waits = status.waits_for or (status.leader,)
-    return f"{', '.join(str(driver.named(pid)) for pid in waits)} to decide a view without this process"
+    silent = [each.pid for each in status.members if each.suspected]
+    named = ", ".join(str(driver.named(pid)) for pid in waits)
+    if any(pid in silent for pid in waits):
+        return f"{named}, silent at present, to come back or be removed"
+    return f"{named} to decide a view without this process"
 
 
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
@@ -125,9 +133,41 @@ def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
     return target
 
 
-def begin_force(driver: "Driver", survivors: Sequence[int]) -> None:
-    """Begin to go on with these members only, this one among them, without a vote. Raises UsageError."""
-    member = living(driver)
-    if member.view_status() is None:
+def begin_force(driver: "Driver", survivors: Sequence[int], *, despite_quorum: bool = False) -> None:
+    """Begin to go on with these members only, this one among them, without a vote. Raises UsageError: where those that
+    answer are a quorum, unless it is to be done all the same, and where this process is leaving."""
+    view = living(driver).view_status()
+    if view is None:
         raise NotMemberError(f"this process is in no view of group {driver.group!r}")
+    if view.leaving:
+        raise UsageError(
+            f"this process is leaving group {driver.group!r}, and would leave the generation that it forces: force it "
+            "at a member that stays. To stay with this one, close the group here, open it again with the data "
+            "directory it had, and force it then"
+        )
+    if view.has_quorum and not despite_quorum:
+        raise UsageError(why_not_forced(driver.group, _voters_that_answer(view, driver)))
     driver.force(survivors)
+
+
+def _voters_that_answer(view: ViewStatus, driver: "Driver") -> str:
+    return ", ".join(str(driver.named(each.pid)) for each in view.members if each.voter and not each.suspected)
+
+
+def why_not_forced(group: str, voters: str) -> str:
+    """Say that a group has a quorum, and what to do instead of forcing it."""
+    return (
+        f"group {group!r} has a quorum, because the voters {voters} answer: remove those that are gone (whence remove, "
+        "Group.remove), which loses and splits nothing. Who died just now counts until it is missed, some seconds. To "
+        "force the group all the same: --despite-quorum, despite_quorum=True"
+    )
+
+
+def check_may_leave(driver: "Driver") -> None:
+    """Raise UsageError where a member cannot leave for good: in groups without views, and while it forces the group
+    itself, because it must stay until that is done."""
+    view = living(driver).view_status()
+    if view is not None and view.survivors:
+        raise UsageError(
+            f"group {driver.group!r} is being forced by this process, which must stay until that is done: leave then"
+        )

@@ -42,6 +42,8 @@ class Force(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     group: str
     survivors: list[Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]]
+    despite_quorum: bool = False
+    """Whether it does so although a quorum answers."""
 
 
 class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

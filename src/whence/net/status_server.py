@@ -16,7 +16,7 @@ import msgspec
 
 from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
-from whence.net.membership import begin_force, begin_removal, living
+from whence.net.membership import begin_force, begin_removal, check_may_leave
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
 from whence.net.status import status
@@ -113,10 +113,10 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
             begin_removal(driver, request.remove)
             return {}
         if isinstance(request, Force):
-            begin_force(driver, request.survivors)
+            begin_force(driver, request.survivors, despite_quorum=request.despite_quorum)
             return {}
         if isinstance(request, Leave):
-            living(driver)
+            check_may_leave(driver)
             driver.leave()
             return {}
         if driver.ticket() is None:

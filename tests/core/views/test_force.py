@@ -182,7 +182,7 @@ def test_survivors_that_do_not_answer_are_waited_for_and_then_nothing_is_forced(
     group.wait(2 * SECOND)
     status = group.members[0].view_status()
     assert status is not None
-    assert status.waits_for == (1,)
+    assert (status.waits_for, status.survivors) == ((1,), (0, 1))
     group.wait(25 * SECOND)
     assert group.told(0, "force_given_up")
     assert group.pids(0) == [0, 1, 2]

@@ -64,6 +64,47 @@ def test_a_dead_member_that_owes_nothing_is_suspected_when_a_change_waits_for_it
     assert group.pids(0) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("founders", "leaver"), [(2, 0), (3, 0), (3, 1)])
+def test_who_leaves_waits_for_the_dead_and_not_for_itself(founders: int, leaver: int) -> None:
+    """Everybody that stays must report, and of two the first has nobody that would let it go."""
+    group = Group("causal-living", None, ViewSettings(journal=True), founders=founders)
+    dead = founders - 1
+    group.crash(dead)
+    for pid in range(dead):
+        group.unreachable(pid, dead)
+    group.leave(leaver)
+    for _ in range(8):
+        group.wait(100 * MS)
+        status = group.members[leaver].view_status()
+        assert status is not None
+        assert status.change.startswith(f"let go of {leaver}")
+        assert status.waits_for == (dead,)
+
+
+def test_who_leaves_waits_for_those_that_have_not_taken_what_it_published() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=True))
+    group.slow = {2}
+    group.publish(0)
+    group.wait(SECOND)
+    group.leave(0)
+    group.wait(100 * MS)
+    status = group.members[0].view_status()
+    assert status is not None
+    assert (status.change, status.waits_for) == ("let go of 0", (2,))
+
+
+@pytest.mark.parametrize(("dead", "has_quorum"), [((), True), ((1,), True), ((0,), True), ((1, 2), False)])
+def test_a_member_says_whether_those_that_answer_are_a_quorum(dead: tuple[int, ...], has_quorum: bool) -> None:
+    group = Group("causal-living", None, ViewSettings(journal=True))
+    asked = 2 if 0 in dead else 0
+    for pid in dead:
+        group.crash(pid)
+        group.unreachable(asked, pid)
+    status = group.members[asked].view_status()
+    assert status is not None
+    assert status.has_quorum is has_quorum
+
+
 def test_who_comes_anew_is_replaced_even_if_others_that_are_to_go_must_wait() -> None:
     """Two of five come without their disks, and an operator also wants to remove a third: that one stays for now."""
     group = Group("causal-living", None, ViewSettings(journal=True), founders=5)

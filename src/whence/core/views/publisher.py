@@ -12,7 +12,7 @@ from whence.core.views.items import ViewMessage
 from whence.core.views.recovery import Recovery
 from whence.core.views.stability import Stability
 from whence.core.views.streams import Stream
-from whence.epochs import number_of
+from whence.epochs import forced_since, number_of
 from whence.errors import LimitError, NotMemberError, RemovedError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
@@ -40,7 +40,10 @@ class Publisher:
         state = self.state
         if (view := self.removal.by) is not None:
             verdict = self.removal.verdict(view)
-            raise RemovedError(number_of(view.epoch), verdict.event, is_known=verdict.reason != "removed_unknown")
+            raise RemovedError(
+                number_of(view.epoch), verdict.event, is_known=verdict.reason != "removed_unknown",
+                generation=forced_since(view.epoch, state.adopted),
+            )  # fmt: skip
         if not state.live or self.removal.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
         bundle, count, own = packed(self.me, self.published + 1, payloads), len(payloads), state.own

@@ -1,10 +1,11 @@
 """What an application or an operator may ask a member of a living group: who is in it, and what is waited for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from whence.core.member import MemberStatus, ViewStatus
 from whence.core.views.attempt import Phase
 from whence.core.views.changes import Changes
+from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
@@ -48,6 +49,8 @@ class Status:
             waits_for=waits_for,
             change=change,
             leaving=changes.removal.leaving,
+            has_quorum=not self.removal_lacks(list(self._links.suspects.now)),
+            survivors=tuple(changes.force.survivors),
         )
 
     def _member(self, member: MemberId) -> MemberStatus:
@@ -79,19 +82,28 @@ class Status:
         silent = tuple(wishes.missing_voters())
         if (attempt := self._changes.leader.attempt) is not None:
             plan = attempt.plan
-            wanted = self._wanted(plan.remove, plan.joins) or "make voters"
+            wanted = self._wanted(plan.remove, plan.leavers, plan.joins) or "make voters"
             return f"{wanted}: {NO_QUORUM if silent else PHASES[attempt.phase]}", silent or attempt.missing
         if state.open_cuts:
             missing = tuple(member.pid for member in state.open_cuts)
             return f"enter view {number_of(state.adopted)}: get what the removed published", missing
         gone = dict.fromkeys([*state.frozen, *[member.pid for member in wishes.condemned]])
-        leaver = {state.pid: None} if self._changes.removal.leaving else {}
-        wanted = self._wanted(gone | leaver, wishes.joining)
+        leavers = [state.pid] if self._changes.removal.leaving else []
+        wanted = self._wanted([*gone, *leavers], leavers, wishes.joining)
         if not wanted:
             return "", ()
         if silent:
             return f"{wanted}: {NO_QUORUM}", silent
+        if gone or leavers:  # everybody that stays must report, and take what a leaver published
+            waits = [pid for pid in self._links.suspects.now if pid not in gone] or (leavers and self._behind())
+            return wanted, tuple(waits) or (wishes.leads(),)
         return wanted, (wishes.leads(),)
+
+    def _behind(self) -> list[int]:
+        """Return the members whose applications have not taken all that was published here."""
+        own, links = self._state.own.retained, self._links
+        last = max((number for number, message in own.items() if isinstance(message, ViewMessage)), default=0)
+        return [pid for pid, peer in links.peers.items() if links.acked(peer) < last]
 
     def opening(self) -> str:
         """Say what this process waits for before it is live; empty if it is, or was removed."""
@@ -130,9 +142,10 @@ class Status:
             return ()
         return tuple(voter.pid for voter in view.voters if voter.pid in without)
 
-    def _wanted(self, gone: Iterable[int], come: Iterable[int]) -> str:
-        """Say who is to be removed and who to be added."""
-        parts = (("remove", list(gone)), ("add", list(come)))
+    def _wanted(self, gone: Iterable[int], leavers: Collection[int], come: Iterable[int]) -> str:
+        """Say who is to be removed, who of them leaves, and who is to be added."""
+        removed = [pid for pid in gone if pid not in leavers]
+        parts = (("remove", removed), ("let go of", list(leavers)), ("add", list(come)))
         return " and ".join(f"{what} {self._listed(pids)}" for what, pids in parts if pids)
 
     def _listed(self, pids: Iterable[int]) -> str:

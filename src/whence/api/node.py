@@ -40,6 +40,7 @@ from whence.errors import (
     JoinError,
     NameTakenError,
     RemovedError,
+    SettingError,
     UsageError,
     WhenceError,
 )
@@ -372,7 +373,11 @@ def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:
 def _living(
     membership: str | None, order: str | None, remove_after_s: float | None, lag_max_s: float | None
 ) -> dict[str, Any]:
-    """Return the settings that concern how the members change, as far as they are given."""
+    """Return the settings that concern how the members change, as far as they are given. Raises SettingError for a time
+    given as text, which only settings by name may be."""
+    for name, value in (("remove_after_s", remove_after_s), ("lag_max_s", lag_max_s)):
+        if isinstance(value, str):
+            raise SettingError(f"{name} is a number of seconds above 0, or inf for never, not the text {value!r}")
     given = {"membership": membership, "order": order, "remove_after_s": remove_after_s, "lag_max_s": lag_max_s}
     return {name: value for name, value in given.items() if value is not None}
 

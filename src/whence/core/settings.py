@@ -16,6 +16,9 @@ Kind = TypeVar("Kind", bound=Struct)
 SECONDS_MAX = 10**9
 """The longest time allowed: some thirty years."""
 
+SECONDS_MIN = 1e-6
+"""The shortest: no timer of a process is finer, and whoever writes less has most likely mistaken the unit."""
+
 _KINDS: dict[object, str] = {int: "a whole number", bool: "True or False", str: "a text"}
 
 
@@ -68,7 +71,9 @@ def _nanoseconds(name: str, value: object) -> int:
         too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
         given = "more than 10**9" if too_many else repr(value)
         raise SettingError(f"{name} is a number of seconds above 0, or inf for never, not {given}")
-    return max(1, int(seconds * 1e9))
+    if seconds < SECONDS_MIN:
+        raise SettingError(f"{name} is at least a microsecond ({SECONDS_MIN:g}), or inf for never, not {value!r}")
+    return int(seconds * 1e9)
 
 
 def seconds(ns: int) -> str:

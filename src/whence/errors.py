@@ -2,8 +2,8 @@
 
 The caller (UsageError and below), the peer (RemoteProtocolError: counted, never escapes a driver), a limit
 (LimitError: names it and its value), the world (TraceError: a file that cannot be read; StorageError, JoinError), you
-(ClosedError), nobody yet (OutcomeUnknownError: ask, then decide; EventsLostError: publish again, or do without), or us
-(InternalError: prints the seed that shows it again).
+(ClosedError), nobody yet (OutcomeUnknownError: ask, then decide; EventsLostError, LeftOutError: publish again, or do
+without), or us (InternalError: prints the seed that shows it again).
 """
 
 from collections.abc import Sequence
@@ -198,6 +198,19 @@ class EventsLostError(WhenceError):
         room = bytes_max - sum(map(len, self.payloads))
         more = other.payloads if sum(map(len, other.payloads)) <= room else []
         return EventsLostError(self.payloads + more, self.why, self.count + other.count)
+
+
+class LeftOutError(WhenceError):
+    """Members left out events that were waited for as settled: they came too late there, or not at all. Nobody waits
+    for them any more, and the applications of those members were told of a gap. Others may have them."""
+
+    def __init__(self, members: Sequence[object]) -> None:
+        self.members = tuple(members)
+        """Who left them out."""
+        super().__init__(
+            f"{', '.join(map(str, self.members))} left out events that came too late there; publish them again, or do "
+            "without"
+        )
 
 
 class RemoteProtocolError(WhenceError):

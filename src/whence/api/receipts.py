@@ -13,7 +13,7 @@ from whence.core.level import remembers
 from whence.core.member import Living
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
-from whence.errors import OutcomeUnknownError, RemovedError, UsageError, WhenceError
+from whence.errors import LeftOutError, OutcomeUnknownError, RemovedError, UsageError, WhenceError
 from whence.limits import SEQ_MAX
 from whence.net.driver import Driver
 from whence.net.wait_log import log_long_wait
@@ -184,6 +184,7 @@ class Receipt(Struct, eq=False):
 
         This process does not count, nor do former members; of a causal group, all founders do, connected or away.
         Of a member that was removed, events up to its cut are settled, and for later ones RemovedError is raised.
+        Raises LeftOutError once nobody waits for the events any more, and some member left them out; where levels may.
         Raises OutcomeUnknownError, which names the members whose acknowledgement is missing, after `timeout_s` or when
         the group is closed; UsageError for a negative time.
         """
@@ -192,7 +193,7 @@ class Receipt(Struct, eq=False):
         driver = self._pending.driver
         last = first.seq + self._count - 1
         if not driver.settling.missing(last):
-            return first
+            return _unless_left_out(driver, first, last)
         try:
             async with asyncio.timeout(timeout_s):
                 with log_long_wait(
@@ -211,7 +212,7 @@ class Receipt(Struct, eq=False):
             raise OutcomeUnknownError(
                 f"the group was closed, and {_listed(self.missing())} not known to have the events"
             )
-        return first
+        return _unless_left_out(driver, first, last)
 
     def missing(self) -> tuple[int, ...]:
         """Return the members that `settled` waits for now: those not known to have the events.
@@ -223,6 +224,13 @@ class Receipt(Struct, eq=False):
             raise pending.refusal
         last = SEQ_MAX if pending.process is None else self.event.seq + self._count - 1
         return pending.driver.settling.missing(last)
+
+
+def _unless_left_out(driver: Driver, first: EventId, last: int) -> EventId:
+    """Return the first event, unless members left some of them out. Raises LeftOutError."""
+    if members := driver.settling.without(first.seq, last):
+        raise LeftOutError(members)
+    return first
 
 
 def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:

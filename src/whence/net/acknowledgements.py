@@ -5,10 +5,11 @@ many bytes, and again when it reconnects.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from whence.core.links.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
-from whence.types import Bundle, Process
+from whence.core.links.reached import LAZY_NS, LEFT_OUT_MAX, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
+from whence.net.left_out import LeftOut
+from whence.types import Bundle, Process, Span
 
 PUBLISHES_S = 1.0
 """A publisher that has published nothing for this long has no share in the group's credit."""
@@ -20,7 +21,7 @@ TAKEN_MAX = 65_536
 class Progress:
     """How far the application has taken one publisher's events."""
 
-    __slots__ = ("at", "due", "last", "publisher")
+    __slots__ = ("at", "due", "last", "left_out", "publisher", "told")
 
     def __init__(self, publisher: Process) -> None:
         self.publisher = publisher
@@ -30,6 +31,19 @@ class Progress:
         """When it was taken."""
         self.due = 0
         """Bytes that were taken and not acknowledged."""
+        self.left_out = LeftOut()
+        """What of its events will never come here."""
+        self.told: tuple[int, int] | None = None
+        """The last span of these that it was told of."""
+
+    def untold(self) -> list[tuple[int, int]]:
+        """Return the spans that the publisher was not told of, which it is told now."""
+        spans = self.left_out.spans
+        if not spans or spans[-1] == self.told:
+            return []
+        since = next((at for at, (first, _) in enumerate(spans) if self.told and first == self.told[0]), 0)
+        self.told = spans[-1]
+        return spans[since:]
 
 
 class Acknowledgements:
@@ -66,10 +80,19 @@ class Acknowledgements:
             progress.last, progress.at = last, self._loop.time()
             self._plan(progress, len(bundle.body))
 
+    def left_out(self, spans: Iterable[Span]) -> None:
+        """Note that events will never come here in order, as the application is told."""
+        for pid, incarnation, first, last in spans:
+            if pid != self._me.pid:
+                progress = self._taken.get((pid, incarnation)) or self._begin(Process(pid, incarnation))
+                progress.left_out.add(first, last)
+                self._plan(progress, 0)
+
     def peer_up(self, peer: Process) -> None:
         """Acknowledge again to a publisher that has reconnected."""
         for progress in self._taken.values():
             if progress.publisher.pid == peer.pid and progress.publisher.incarnation >= peer.incarnation:
+                progress.told = None
                 self._plan(progress, REPORT_BYTES)  # a later incarnation belongs to a group opened again
 
     def _begin(self, publisher: Process) -> Progress:
@@ -97,7 +120,11 @@ class Acknowledgements:
             progress.due = 0
             self._heard[progress.publisher.pid] = now
             waited_us = min(int((now - progress.at) * 1e6), WAITED_US_MAX)
-            self._send(progress.publisher, Reached(progress.last, waited_us))
+            untold = progress.untold()
+            while len(untold) > LEFT_OUT_MAX:
+                self._send(progress.publisher, Reached(0, 0, untold[:LEFT_OUT_MAX]))
+                untold = untold[LEFT_OUT_MAX:]
+            self._send(progress.publisher, Reached(progress.last, waited_us, untold))
 
     def publishers(self) -> int:
         """Return the number of other processes that publish at present."""

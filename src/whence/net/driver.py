@@ -102,7 +102,7 @@ class Driver:
             self.group, node, sink, recorder, clock, self.offsets, self.guarded(self._wake),
             flushes=durable or store is not None,
         )  # fmt: skip
-        self.ports.on_note = self._note
+        self.ports.on_note, self.ports.on_left_out = self._note, self.acknowledgements.left_out
         self.counts = self.ports.counts
         self.runner = Runner(
             self.member, Ports(self.ports, self.ports, self.ports, self._commit, self.offsets, self._failed)
@@ -273,8 +273,14 @@ class Driver:
 
     # --- how far the others are ---
 
-    def reached(self, peer: int, last: int, waited_s: float = 0.0) -> None:
-        """Note that a peer's application took our own events up to this one, some time ago."""
+    def reached(
+        self, peer: int, last: int, waited_s: float = 0.0, left_out: Sequence[tuple[int, int]] = ()
+    ) -> None:  # fmt: skip
+        """Note that a peer's application took our own events up to this one, some time ago, and will never get these in
+        order."""
+        if left_out:
+            self.settling.left_out_by(peer, left_out)
+            self._changed.set()
         if self.flow.reached(peer, last, waited_s):
             self._changed.set()
             if self.waiters.awaited is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from whence.core.offsets import Offsets
@@ -12,7 +12,7 @@ from whence.net.context import NodeServices, Sink
 from whence.net.otel import Telemetry
 from whence.net.recorder import TraceRecorder
 from whence.trace.schema import Kind
-from whence.types import Bundle
+from whence.types import Bundle, Span
 
 TIMER_NS = 1_000_000
 """The shortest time that event loops wait."""
@@ -42,6 +42,8 @@ class LivePorts:
         """Called with each delivery of the member."""
         self.on_unheard: Callable[[Bundle], None] = lambda bundle: None
         """Called with a publication that no other process acknowledged in time."""
+        self.on_left_out: Callable[[Sequence[Span]], None] = lambda spans: None
+        """Called with events that will never come here in order, as the application is told."""
         self.on_note: Callable[[Note], None] = lambda note: None
         """Called with the member's notes about itself, once they are recorded."""
         self.now = clock
@@ -107,6 +109,7 @@ class LivePorts:
         self.counts["skipped"] += events
         if self._telemetry is not None:
             self._telemetry.skipped(events)
+        self.on_left_out(step.spans)
         self.sink.skip(step)
 
     def late(self, step: Late) -> None:
@@ -117,7 +120,9 @@ class LivePorts:
         self.counts["late"] += count
         if self._telemetry is not None:
             self._telemetry.late(count)
-        self._offsets.on_taken(step.bundle, count)  # its place has passed; no publisher must wait for it
+        bundle = step.bundle
+        self.on_left_out((Span(bundle.pid, bundle.incarnation, bundle.first, bundle.first + count - 1),))
+        self._offsets.on_taken(bundle, count)  # its place has passed; no publisher must wait for it
         self.sink.late(step)
 
     def unheard(self, step: Unheard) -> None:

@@ -76,7 +76,7 @@ class PacketRouter:
             self._refuse(driver, packet)
         elif isinstance(item, Reached):
             if packet.to_incarnation == driver.context.me.incarnation:
-                driver.reached(packet.pid, item.last, item.waited_us / 1e6)
+                driver.reached(packet.pid, item.last, item.waited_us / 1e6, item.left_out)
         elif isinstance(item, Presence):
             self._presence.hear(driver, sender, item)
         elif _is_hearsay(packet):

@@ -78,9 +78,7 @@ class SimPorts:
 
     def noted(self, note: Note) -> None:
         """Record what the member notes about itself."""
-        assert note.reason not in (OWN_LOST, TAKEN_LOST), (
-            "no simulated disk is older than what was told from it"
-        )
+        assert note.reason not in (OWN_LOST, TAKEN_LOST), "no simulated disk is older than what was told from it"
         bundle = note.bundle
         event = note.event
         if bundle is not None:

@@ -9,9 +9,10 @@ Costs: one small item per publisher and member every LAZY_NS while little is pub
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from whence.core.ready import Item
+from whence.limits import SEQ_MAX
 from whence.types import Seq
 
 REPORT_NS, LAZY_NS = 20_000_000, 50_000_000
@@ -24,10 +25,15 @@ REPORT_BYTES = 64 << 10
 WAITED_US_MAX = 1 << 32
 """More than an hour: a longer delay is reported as this."""
 
+LEFT_OUT_MAX = 64
+"""Spans of events in one report that never come. More go into further reports."""
+
 
 class Reached(Item, frozen=True, tag=119):
-    """The application here has taken your events in this group up to this one."""
+    """The application here has taken your events in this group up to this one; 0: none yet."""
 
-    last: Seq
+    last: Annotated[int, Meta(ge=0, le=SEQ_MAX)]
     waited_us: Annotated[int, Meta(ge=0, le=WAITED_US_MAX)] = 0
     """How long ago it did, in microseconds: the report was delayed to be sent with others."""
+    left_out: Annotated[list[tuple[Seq, Seq]], Meta(max_length=LEFT_OUT_MAX)] = field(default_factory=list)
+    """Your events (first to last) that the application here will never get in order, as far as that is news."""

@@ -95,7 +95,11 @@ class Cluster:
         if self._remembers(pid) and (not isinstance(member, Joining) or member.is_member):
             return True
         alike = [other for other in self.processes.values() if self._changed.get(other.pid) == self._changed.get(pid)]
-        others = [other for other in alike if other.up and other is not process]
+        made = {pid: place for place, pid in enumerate(self._founders)}  # not in the order they were made in
+        others = sorted(
+            [other for other in alike if other.up and other is not process],
+            key=lambda other: made.get(other.pid, len(made)),
+        )
         begun = isinstance(member, Begun) and member.has_begun()
         if begun and not any(other.joined for other in others):
             process.found([Process(other.pid, other.incarnation) for other in others])

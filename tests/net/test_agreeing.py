@@ -84,6 +84,44 @@ def test_a_newcomer_that_says_nothing_removes_the_silent_as_the_group_does(
     within(main())
 
 
+def test_who_comes_back_and_says_nothing_does_as_the_group_does_and_nobody_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            _, two = await made.found(1, 2, remove_after_s=60)
+            (three,) = await made.start(3)
+            await three.open()
+            for process in (three, two):
+                await process.stop()
+                (back,) = await made.start(process.pid)
+                await back.open()
+                driver = back.group._driver
+                await driver.until(lambda driver=driver: driver.member.remove_after_ns == 60 * 10**9)  # type: ignore[misc]
+            (four,) = await made.start(4)
+            with pytest.raises(UsageError, match="remove_after_s=60 at process"):
+                await four.open(remove_after_s=4)
+            await four.kill()
+
+    with caplog.at_level(logging.ERROR, "whence.net"):
+        within(main())
+    assert "remove_after_s" not in caplog.text
+
+
+def test_after_a_full_stop_a_group_of_which_nothing_was_said_removes_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            for process in await made.found(1, 2, 3):
+                await process.stop()
+            await made.come_back(1, 2, 3)
+            (four,) = await made.start(4)
+            with pytest.raises(UsageError, match="remove_after_s=inf at process"):
+                await four.open(remove_after_s=4)
+            await four.kill()
+
+    within(main())
+
+
 def test_who_begins_a_group_removes_the_silent_only_if_they_cannot_come_back(tmp_path: Path) -> None:
     async def main() -> None:
         for data, after_ns in ((None, REMOVE_AFTER_NS), (tmp_path / "1", 0)):

@@ -16,6 +16,7 @@ from whence import blocking
 from whence.api.node import Node, join
 from whence.cli.app import run as command
 from whence.cli.top import status_page
+from whence.core.views import leader
 from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.errors import (
     ClosedError,
@@ -27,7 +28,9 @@ from whence.errors import (
     UsageError,
     WhenceError,
 )
+from whence.net import living_opening
 from whence.net.membership import View
+from whence.net.peers import PeerTable
 from whence.net.status import status
 from whence.net.status_server import serve_status
 
@@ -247,6 +250,48 @@ def test_who_cannot_be_added_is_told_which_voters_are_missing_and_what_to_do(tmp
     within(main())
 
 
+# --- a full group ---
+
+
+def test_who_finds_a_full_group_is_told_so_even_if_it_has_met_one_member_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living_opening, "MESH_MEMBERS_MAX", 3)
+    met = PeerTable.members
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            _, _, three = await made.found(1, 2, 3)
+            (four,) = await made.start(4)
+            monkeypatch.setattr(PeerTable, "members", lambda peers, group: met(peers, group)[:1])
+            full = r"group 'alps' is full: it has 3 members, .*at most 3; one must leave or be removed .*whence remove"
+            with pytest.raises(UsageError, match=full):
+                await four.open()
+            await four.kill()
+            await three.kill()
+            (again,) = await made.start(3)
+            await again.open()  # a process that takes its own place needs no other
+
+    within(main())
+
+
+def test_of_two_that_want_the_last_place_one_gets_it_and_the_other_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (living_opening, leader):
+        monkeypatch.setattr(module, "MESH_MEMBERS_MAX", 3)
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            await made.found(1, 2)
+            some = await made.start(3, 4)
+            came = await asyncio.gather(*[process.open() for process in some], return_exceptions=True)
+            assert sorted(type(each).__name__ for each in came) == ["Group", "UsageError"]
+            assert "is full" in str(next(each for each in came if isinstance(each, UsageError)))
+
+    within(main())
+
+
 # --- removed without having published ---
 
 
@@ -329,8 +374,30 @@ def test_members_says_of_a_process_that_waits_what_it_waits_for(
 
     within(main())
     told = capsys.readouterr()
-    assert "process 1 is not a member of group 'alps' yet, or no longer: it waits for its founders 2" in told.err
-    assert "not a member yet; waits for its founders 2" in " ".join(told.out.split())
+    assert "group 'alps' is not open at process 1 yet: it waits for its founders 2" in told.err
+    assert "not open here yet; waits for its founders 2" in " ".join(told.out.split())
+
+
+def test_members_and_top_name_founders_that_nobody_has_met(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with join("a", status=False) as node:
+            served = await serve_status(node.live, tmp_path / "s")
+            opening = asyncio.create_task(node.open(GROUP, **CAUSAL, founders=["a", "b", "c"], timeout_s=None))
+            while not node.live.unmet_founders:
+                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(command, ["members", GROUP, "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["members", "other", "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["top", "--once", "--socket", str(tmp_path / "s")]) == 0
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            assert not node.live.unmet_founders
+            served.close()
+
+    within(main())
+    told = capsys.readouterr()
+    assert "yet: it waits for its founders b, c" in told.err
+    assert "is in no group 'other'" in told.err
+    assert "not open here yet; waits for its founders b, c" in " ".join(told.out.split())
 
 
 def test_top_shows_the_view_who_leads_who_is_suspected_and_who_is_behind(tmp_path: Path) -> None:

@@ -90,15 +90,17 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     """Return a group's view. Raises JoinError, UsageError."""
     status = await ask(path)
     found = next((each for each in status["groups"] if each["name"] == group), None)
+    who = called(status["pid"], status["name"])
+    waits = status["unopened"].get(group, "") if found is None else found["waits_for"]
+    if waits:
+        raise UsageError(f"group {group!r} is not open at {who} yet: it waits for {waits}")
     if found is None:
-        raise UsageError(f"{called(status['pid'], status['name'])} is in no group {group!r}")
+        raise UsageError(f"{who} is in no group {group!r}")
     if "view" not in found:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
     view: dict[str, Any] | None = found["view"]
     if view is None or not found["member"]:
-        waits = f": it waits for {found['waits_for']}" if found["waits_for"] else ""
-        who = called(status["pid"], status["name"])
-        raise UsageError(f"{who} is not a member of group {group!r} yet, or no longer{waits}")
+        raise UsageError(f"{who} is not a member of group {group!r} yet, or no longer")
     return view
 
 

@@ -29,6 +29,8 @@ from whence.net.status_client import ask, the_node
 WIDE = 100
 """Terminals of at least this width have room between the columns of tables."""
 
+NOT_OPEN = "not open here yet; waits for {}"
+
 PENDING_GAUGES = ("held_bundles", "held_copies", "held_messages", "buffer_bundles")
 """The gauges of bundles that are pending: they wait for others, or for their time."""
 
@@ -120,6 +122,8 @@ def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) 
         )  # fmt: skip
         if place := _place(group):
             places.add_row(group["name"], place)
+    for name, waits_for in status["unopened"].items():
+        places.add_row(name, NOT_OPEN.format(waits_for))
     peers = Table("peer", "incarnation", "address", "connected", "round trip", "waiting", "dropped")
     for peer in status["peers"]:
         who = f"{peer['name']} ({peer['pid']})" if peer["name"] else str(peer["pid"])
@@ -160,7 +164,7 @@ def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
 def _place(group: dict[str, Any]) -> str:
     """Return what a process is in a group, where there is more to say than that it is a member."""
     if not group["member"]:
-        return f"not a member yet; waits for {group['waits_for']}" if group["waits_for"] else "not a member"
+        return NOT_OPEN.format(group["waits_for"]) if group["waits_for"] else "not a member"
     overlay = "" if "view" in group else _overlay(group["overlay"])
     return _ticket(group["ticket"]) or overlay or _merging(group["metrics"])
 

@@ -13,13 +13,13 @@ from whence.core.settings import SECONDS_MAX, seconds
 from whence.epochs import NUMBER_BITS, is_foreign
 from whence.errors import printable
 from whence.net.context import GroupContext
-from whence.net.peers import PeerPresence
+from whence.net.peers import PeerPresence, PeerTable
 
 if TYPE_CHECKING:
     from whence.net.driver import Driver
 
 
-REMOVE_AFTER = "remove_after_s"
+REMOVE_AFTER, MEMBERS = "remove_after_s", "members"
 
 
 def shared(context: GroupContext) -> dict[str, object]:
@@ -36,13 +36,38 @@ def configuration(context: GroupContext) -> tuple[str, bytes]:
 
 
 def announced(driver: "Driver") -> tuple[str, bytes]:
-    """Return the same of a member; in a living group, also after how long it has a silent member removed, though nobody
-    need have said that."""
+    """Return the same of a member; in a living group, also who is in its view, and after how long it has a silent one
+    removed, though nobody need have said that. One that has come back and was not told yet does not know."""
     mark, text = configuration(driver.context)
     if not isinstance(driver.member, Living):
         return mark, text
-    removal = {REMOVE_AFTER: seconds(driver.member.remove_after_ns)}
-    return mark, msgspec.json.encode(shared(driver.context) | removal)
+    told: dict[str, object] = {MEMBERS: driver.view_pids} if driver.view_pids else {}
+    if driver.knows_removal:
+        told[REMOVE_AFTER] = seconds(driver.member.remove_after_ns)
+    return mark, msgspec.json.encode(shared(driver.context) | told)
+
+
+def agree(driver: "Driver", presence: Presence) -> None:
+    """Do as another member does about silent ones, unless this one began the group, was told already, or was given
+    something itself."""
+    after_ns = removal_in(presence)
+    if isinstance(driver.member, Living) and not driver.knows_removal and after_ns is not None:
+        driver.member.agree(after_ns)
+        driver.knows_removal = True
+
+
+def stand_by_removal(driver: "Driver", peers: PeerTable) -> None:
+    """Let a member that nobody told go on doing what it does about silent ones, unless a connected one is about to tell
+    it."""
+    linked = [pid for pid in driver.others() if peers.is_connected(pid)]
+    driver.knows_removal |= all(peers.presence(driver.group, pid) is not None for pid in linked)
+
+
+def others_in(presence: Presence, me: int) -> int:
+    """Return how many members a member of a living group has in its view, beside the one whose place a process of this
+    number would take; 0 if it does not say."""
+    told = _settings_of(presence).get(MEMBERS)
+    return len([pid for pid in told if pid != me]) if isinstance(told, list) else 0
 
 
 def removal_in(presence: Presence) -> int | None:

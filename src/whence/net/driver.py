@@ -58,6 +58,9 @@ class Driver:
         """The member is out of the group for good: it left, or was removed."""
         self.view_pids: tuple[int, ...] = ()
         """The members of the view it is in, where members change by views."""
+        self.knows_removal = False
+        """Whether it knows after how long the group has a silent member removed: it began the group, was told, or came
+        back to find nobody that could tell."""
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.failure: WhenceError | None = None

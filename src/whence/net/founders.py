@@ -48,13 +48,15 @@ async def numbers_of(live: LiveNode, group: str, founders: Sequence[int | str], 
                     raise live.failure
                 if absent != missing:
                     log.info("group %r waits for its founders %s", group, ", ".join(absent))
-                    missing = absent
+                    live.unmet_founders[group] = missing = absent
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         raise JoinTimeoutError(
             f"group {group!r} was not begun within {timeout_s:g} s: no process named {' or '.join(missing)} was met; "
             "start it, or give the address of one that knows it as a contact"
         ) from None
+    finally:
+        live.unmet_founders.pop(group, None)
     numbers = [number_of(live.peers, founder) for founder in founders]
     if len(dict.fromkeys(numbers)) < len(numbers):
         raise UsageError(f"founders are different processes, and of {list(founders)} two are the same")

@@ -12,16 +12,19 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from whence.core.links.presence import FOUNDER
+from whence.core.links.presence import FOUNDER, Place
 from whence.core.member import Living
 from whence.epochs import BIRTHS
 from whence.errors import JoinError, UsageError
 from whence.limits import MESH_MEMBERS_MAX
-from whence.net.agreement import are_separate, removal_in, two_groups
+from whence.net.agreement import agree, are_separate, others_in, two_groups
 from whence.net.clock import steady_ns
 from whence.net.opening import LOOK_S, GroupOpening
 from whence.net.peers import PeerPresence
 from whence.types import Process
+
+TELL_AFTER = 4
+"""After so many looks a process that waits to be added tells the members again that it does."""
 
 HEAR_NS = 1_000_000_000
 """How long a process that found a group waits for the other connected peers to say which group they are in."""
@@ -37,6 +40,7 @@ class LivingOpening(GroupOpening):
     """Whether its journal has an earlier membership, which may have ended."""
 
     _contacted: Sequence[int] = ()
+    _looks = 0
 
     async def run(self) -> None:
         """Come back, or begin or join the group; return when the member is live, or out. Raises UsageError."""
@@ -62,13 +66,19 @@ class LivingOpening(GroupOpening):
         return member
 
     def _ask_again(self) -> None:
-        """Ask those that are members by now: those that were asked may be gone."""
+        """Ask those that are members by now: those that were asked may be gone. Others may have taken the last place
+        meanwhile, and members that are told that it waits answer who is in their view."""
         members = [said.process.pid for said in self._peers.members(self._group)]
+        self._check_room()
+        self._looks += 1
+        if self._looks % TELL_AFTER == 0:
+            self._presence.tell(self._group, Place.WANTS, members)
         if members and members != self._contacted:
             self._join(members)
 
     def _begin(self, founders: list[Process]) -> None:
         self._member.birth = birth_of_group(founders or [self._driver.context.me])
+        self._driver.knows_removal = True
         super()._begin(founders)
 
     def _step(self) -> bool:
@@ -92,17 +102,22 @@ class LivingOpening(GroupOpening):
         return any(peer.echoed_ns < self._asked_ns for peer in peers)
 
     def _join(self, members: list[int]) -> None:
-        if len(members) >= MESH_MEMBERS_MAX:
-            raise UsageError(
-                f"group {self._group!r} has {len(members)} members, and a living group has at most {MESH_MEMBERS_MAX}; "
-                "one must leave before another joins"
-            )
+        self._check_room()
         for said in self._peers.members(self._group):
-            if (after_ns := removal_in(said.presence)) is not None:
-                self._member.agree(after_ns)
-                break
+            agree(self._driver, said.presence)
         self._contacted = members
         self._driver.runner.ask(self._driver.member.join, members)
+
+    def _check_room(self) -> None:
+        """Raise UsageError if the group is full, as far as members said. Most of them may not be known here yet, but
+        each knows all."""
+        said = self._peers.members(self._group)
+        known = max([len(said), *[others_in(each.presence, self._me) for each in said]])
+        if known >= MESH_MEMBERS_MAX:
+            raise UsageError(
+                f"group {self._group!r} is full: it has {known} members, and a living group has at most "
+                f"{MESH_MEMBERS_MAX}; one must leave or be removed before another joins (whence leave, whence remove)"
+            )
 
     def _go_on(self, founders: list[Process]) -> None:
         """Begin as the founder that an earlier incarnation was: it died before it had written or sent anything."""

@@ -23,6 +23,7 @@ from whence.core.runner import OF_MEMBER
 from whence.errors import JoinTimeoutError, NameTakenError, NotMemberError, StorageError, UsageError
 from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX
 from whence.net import tls
+from whence.net.agreement import stand_by_removal
 from whence.net.clock import steady_ns
 from whence.net.connections import ConnectionManager
 from whence.net.contacts import Contacts
@@ -92,6 +93,8 @@ class LiveNode:
         """The members of the groups that are open."""
         self._openings: dict[str, GroupOpening] = {}
         """How this process gets into the groups that it has not joined yet."""
+        self.unmet_founders: dict[str, list[str]] = {}
+        """Groups that are to be opened here, and their founders whose numbers are not known yet."""
         self._presence = PresenceExchange(me, self.drivers, self.peers, self.outboxes, self.counts)
         self.connections = ConnectionManager(
             me, self.drivers, self.peers, self.outboxes, self._presence, self.permits, settings, safety, self.counts,
@@ -252,6 +255,7 @@ class LiveNode:
         finally:
             self._openings.pop(group, None)
         self._presence.meet_members(driver)
+        stand_by_removal(driver, self.peers)
         driver.retained.offer_again()
         return driver
 

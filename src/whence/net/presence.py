@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from whence.core.level import remembers
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.member import Living
-from whence.net.agreement import announced, configuration, disagreement, separation
+from whence.net.agreement import agree, announced, configuration, disagreement, separation
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 from whence.net.peers import PeerPresence, PeerTable
@@ -180,6 +180,7 @@ def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
     who = f"process {driver.named(said.process.pid)}"
     why = (disagreement(driver.context, said, who) or separation(driver, said)) if driver.joined else None
     if why is None:
+        agree(driver, said.presence)
         driver.meet(said.process, member=True)
     elif loudly:
         log.error("%s; nothing is sent to it", why)

@@ -32,6 +32,7 @@ def status(live: LiveNode) -> dict[str, Any]:
         "counts": dict(sorted(live.counts.items())),
         "peers": [_peer(live, peer) for _, peer in sorted(live.peers.by_pid.items())],
         "groups": [_group(live, driver) for _, driver in sorted(live.drivers.items())],
+        "unopened": {group: f"its founders {', '.join(names)}" for group, names in sorted(live.unmet_founders.items())},
     }
 
 

@@ -426,6 +426,12 @@ def test_top_shows_the_view_who_leads_who_is_suspected_and_who_is_behind(tmp_pat
     within(main())
 
 
+@pytest.mark.parametrize("every", ["-1", "0", "nan", "inf"])
+def test_a_pause_between_two_looks_is_a_length_of_time(every: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["top", "--name", "nobody-here", "--every", every, "--once"]) == 2
+    assert "--every is a number of seconds above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["remove", "alps", "b"], ["leave", "alps"], ["force", "alps", "--survivors", "b"]])
 @pytest.mark.parametrize("timeout", ["nan", "-1", "inf"])
 def test_what_is_no_length_of_time_is_refused_before_anything_is_asked_for(

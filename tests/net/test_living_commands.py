@@ -196,3 +196,15 @@ def test_a_node_whose_directory_was_wiped_joins_anew(level: str, tmp_path: Path)
         for node in started:
             stack.callback(node.end)
             node.sees(level, 0, 1, 2)
+
+
+def test_a_node_says_that_it_was_told_to_leave_before_it_ends(tmp_path: Path) -> None:
+    with nodes(tmp_path, 1, "causal", data=True) as (node,):
+        node.start()
+        node.up()
+        whence("leave", "causal", "--socket", node.socket)
+        node.ended()
+    last = (tmp_path / "log-0").read_text().splitlines()[-2:]
+    assert last == [
+        "whence: process 0 has left group 'causal'", "whence: process 0 is in no group any more, and ends",
+    ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What a publish that returned has accepted is delivered, or its publisher hears that it is not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -427,10 +427,40 @@ def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
             with pytest.raises(OutcomeUnknownError, match="process 2 is not known to have"):
                 await receipt.settled(timeout_s=0.2)
             assert "process 2 is behind" in caplog.text
+            if spread == "direct":
+                assert "process 2 is behind; until 2 is back or removed, it stays so" in caplog.text
             with pytest.raises(OutcomeUnknownError, match=r"process.* 2"):
                 await here.publish(b"y", until="settled", timeout_s=0.2)
 
     within(main())
+
+
+def test_a_wait_that_is_over_names_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The last acknowledgement may come in the same turn of the loop as the end of the caller's patience."""
+    monkeypatch.setattr("whence.net.wait_log.LONG_WAIT_S", 0.01)
+
+    async def main() -> None:
+        async with nodes(2, first=0, status=False) as started:
+            here, there = await open_all(started, level="causal", settings=None)
+            receipt = await here.publish(b"x")
+            await receipt.accepted()
+            await take(there, 1)
+            while receipt.missing():
+                await asyncio.sleep(0.01)
+            driver = here._driver
+            with monkeypatch.context() as patch:
+                patch.setattr(driver, "until", lambda _: asyncio.sleep(60))
+                patch.setattr(driver.settling, "missing", _once((1,)))
+                assert await receipt.settled(timeout_s=0.1) == receipt.event
+
+    within(main())
+    assert "waits for settled" not in caplog.text
+
+
+def _once(first: tuple[int, ...]) -> Callable[[int], tuple[int, ...]]:
+    """Return a function that returns this when it is called first, and nobody later."""
+    answers = [first]
+    return lambda _: answers.pop() if answers else ()
 
 
 def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(

@@ -1,6 +1,8 @@
 """Beyond loopback nobody is believed without a certificate, and a certificate speaks for one pid only."""
 
 import asyncio
+import logging
+import re
 import ssl
 import stat
 from pathlib import Path
@@ -9,9 +11,10 @@ import pytest
 
 from tests.net.live import QUICK, fast, take, within
 from whence.api.node import Node, join
+from whence.cli.app import run as command
 from whence.errors import JoinError, UsageError
 from whence.net.certs import make_authority, make_member
-from whence.net.tls import PID_URI, certified_pid
+from whence.net.tls import PID_URI, Safety, certified_pid
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +51,28 @@ def test_members_with_certificates_talk_over_tls_1_3(safe: Path) -> None:
 
 
 REASONS = {
-    "forged pid": "its certificate names whence:pid:2, and it is 3", "expired": "has expired",
-    "other authority": "CERTIFICATE_VERIFY_FAILED", "plain": "it does not greet",
+    "forged pid": "it does not greet", "expired": "it does not greet",
+    "other authority": "its certificate is not accepted here: .* certificates of one authority",
+    "plain": "it may demand a certificate, and this process has none",
 }  # fmt: skip
 """What whoever is refused is told of it."""
 
+LOGGED = {
+    "forged pid": "a connection from 127.0.0.1:.* the peer calls itself 3, and its certificate says 2: give it one of",
+    "expired": "from 127.0.0.1:.* failed: its certificate is not accepted here: certificate has expired.*/ca.pem",
+    "other authority": "caller from 127.0.0.1:.* failed: the caller ended it .* may not accept the certificate",
+    "plain": "caller from 127.0.0.1:.* failed: it does not speak TLS: give it a certificate",
+}
+"""What the log of the peer that refused says."""
+
 
 @pytest.mark.parametrize("who", REASONS)
-def test_a_peer_without_the_right_certificate_is_refused(safe: Path, who: str, tmp_path: Path) -> None:
+def test_a_peer_without_the_right_certificate_is_refused(
+    safe: Path, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "whence.net")
+    monkeypatch.setattr(Safety, "doubts", lambda *_: "")  # a stranger does not refuse to start
+
     async def main() -> None:
         async with node_of(safe, 1) as one:
             contacts = [one.address]
@@ -75,6 +92,57 @@ def test_a_peer_without_the_right_certificate_is_refused(safe: Path, who: str, t
             assert all(peer.link is None for peer in one.live.peers.by_pid.values())
 
     within(main())
+    assert re.search(LOGGED[who], caplog.text)
+
+
+def test_who_has_no_certificate_is_not_called_by_one_that_has(safe: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "whence.net")
+
+    async def main() -> None:
+        async with join(1, settings=fast()) as plain:
+            with pytest.raises(JoinError, match="it does not speak TLS: give it a certificate too"):
+                async with node_of(safe, 2, contacts=[plain.address]):
+                    pass
+
+    within(main())
+    assert "the peer speaks TLS, and this process has no certificate" in caplog.text
+
+
+@pytest.mark.parametrize("which", ["expired", "other authority", "other name"])
+def test_a_certificate_that_no_peer_would_accept_is_refused_at_the_start(
+    safe: Path, which: str, tmp_path: Path
+) -> None:
+    make_authority(tmp_path, "other")
+    made = {
+        "expired": lambda: node_of(safe, 4),
+        "other authority": lambda: node_of(safe, 1, authority=tmp_path / "ca.pem"),
+        "other name": lambda: node_of(safe, 3, as_pid=2),
+    }[which]()
+    words = {
+        "expired": "member-4.pem is valid from .* and has expired",
+        "other authority": "member-1.pem is not signed by .*ca.pem",
+        "other name": "its certificate names whence:pid:2, and it is 3",
+    }[which]
+
+    async def main() -> None:
+        with pytest.raises(UsageError, match=f"no peer would accept this process: .*{words}.*whence certs member"):
+            async with made:
+                pass
+
+    within(main())
+
+
+def test_a_certificate_is_replaced_only_if_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_authority(tmp_path, "test")
+    _, key = make_member(tmp_path, "billing-1")
+    before = key.read_bytes()
+    made = ["certs", "member", "billing-2", "billing-1", "--dir", str(tmp_path)]
+    assert command(made) == 2
+    assert "member-billing-1.pem exists" in capsys.readouterr().err
+    assert key.read_bytes() == before
+    assert not (tmp_path / "member-billing-2.pem").exists(), "all or none"
+    assert command([*made, "--replace"]) == 0
+    assert key.read_bytes() != before
 
 
 def test_tls_1_2_is_refused(safe: Path) -> None:

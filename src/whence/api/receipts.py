@@ -182,7 +182,9 @@ class Receipt(Struct, eq=False):
     async def settled(self, timeout_s: float | None = None) -> EventId:
         """Wait until every other known member has the events: at levels that retain them, its application.
 
-        This process does not count, nor do former members; of a causal group, all founders do, connected or away.
+        This process does not count, nor do former members; of a causal group, all founders do, connected or away. A
+        member that is away (it has a data directory, and was closed or died) has the events once it is back and its
+        application takes them; `timeout_s` ends the wait, and a removal of that member settles them.
         Of a member that was removed, events up to its cut are settled, and for later ones RemovedError is raised.
         Raises LeftOutError once nobody waits for the events any more, and some member left them out; where levels may.
         Raises OutcomeUnknownError, which names the members whose acknowledgement is missing, after `timeout_s` or when
@@ -196,18 +198,17 @@ class Receipt(Struct, eq=False):
             return _unless_left_out(driver, first, last)
         try:
             async with asyncio.timeout(timeout_s):
-                with log_long_wait(
-                    lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"
-                ):
+                with log_long_wait(lambda: _waits_for_settled(driver, self.missing())):
                     await driver.until(lambda: not driver.settling.missing(last) or driver.left)
         except RemovedError as verdict:
             if verdict.covers(EventId(first.pid, first.incarnation, last)):
                 return first
             raise
         except TimeoutError:
-            raise OutcomeUnknownError(
-                f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"
-            ) from None
+            if missing := self.missing():
+                raise OutcomeUnknownError(
+                    f"after {timeout_s:g} s, {_listed(missing)} not known to have the events; they may still come"
+                ) from None
         if driver.settling.missing(last):
             raise OutcomeUnknownError(
                 f"the group was closed, and {_listed(self.missing())} not known to have the events"
@@ -281,8 +282,18 @@ def check_majority(driver: Driver) -> None:
         raise UsageError("publications here ask nobody to store them; open the group with settings={'majority': True}")
 
 
+def _waits_for_settled(driver: Driver, missing: tuple[int, ...]) -> str:
+    """Say whom `settled` waits for, and how it ends where one of them is away; empty if it waits for nobody any more,
+    and the caller is about to learn it."""
+    if not missing:
+        return ""
+    view = driver.member.view_status() if isinstance(driver.member, Living) else None
+    silent = [each.pid for each in view.members if each.suspected] if view is not None else []
+    away = ", ".join(str(pid) for pid in missing if pid in silent)
+    ends = f"; until {away} is back or removed, it stays so" if away else ""
+    return f"group {driver.group!r} waits for settled: {_listed(missing)} behind{ends}"
+
+
 def _listed(pids: tuple[int, ...]) -> str:
     """Return processes as the subject of a sentence."""
-    if not pids:
-        return "nobody is"
     return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"

@@ -190,6 +190,7 @@ async def _run(config: NodeConfig, json: bool) -> None:
         live.print_unreached(running)
         groups = await live.unless_stopped(stop, _open(running, options))
         if groups is not None:
+            who = called(running.pid, running.name)
             if json:
                 print_json(
                     0,
@@ -199,9 +200,10 @@ async def _run(config: NodeConfig, json: bool) -> None:
                     groups=[group.name for group in groups],
                 )
             else:
-                who = called(running.pid, running.name)
                 print_message(f"{who} is up at {running.address}; stop it with ctrl-c")
-            await _serve(groups, stop)
+            await _serve(groups, stop, who)
+            if groups and not stop.is_set():
+                print_message(f"{who} is in no group any more, and ends")
 
 
 async def _open(running: Node, options: list[dict[str, Any]]) -> list[Group]:
@@ -214,13 +216,14 @@ async def _open(running: Node, options: list[dict[str, Any]]) -> list[Group]:
             task.cancel()
 
 
-async def _serve(groups: list[Group], stop: asyncio.Event) -> None:
-    """Take deliveries until stopped, until a group fails, or until every group was left. Raises what one failed
-    with."""
+async def _serve(groups: list[Group], stop: asyncio.Event, who: str) -> None:
+    """Take deliveries until stopped, until a group fails, or until every group was left; `who` is how messages call
+    this process. Raises what a group failed with."""
 
     async def drain(group: Group) -> None:
         async for _ in group.batches():
             pass
+        print_message(f"{who} has left group {group.name!r}")
 
     stopping = asyncio.create_task(stop.wait())
     draining = {asyncio.create_task(drain(group)) for group in groups}

@@ -23,11 +23,14 @@ from whence.cli.live import NodeName
 from whence.cli.members import in_words
 from whence.cli.output import print_json, stdout
 from whence.core.links.process_names import called
-from whence.errors import printable
+from whence.errors import UsageError, printable
 from whence.net.status_client import ask, the_node
 
 WIDE = 100
 """Terminals of at least this width have room between the columns of tables."""
+
+EVERY_MAX = 3600
+"""The longest pause between two looks, in seconds."""
 
 NOT_OPEN = "not open here yet; waits for {}"
 
@@ -49,6 +52,8 @@ def top(
     Without --name it is the only one that runs here. q or ctrl-c leaves.
     Exit code 0: seen. 2: no such node runs here.
     """
+    if not 0 < every <= EVERY_MAX:
+        raise UsageError(f"--every is a number of seconds above 0, up to {EVERY_MAX}, not {every:g}")
     path = the_node(pid, socket, name)
     status = asyncio.run(ask(path))
     if json:

@@ -42,10 +42,20 @@ def make_authority(directory: Path, cluster: str, days: int = AUTHORITY_DAYS) ->
     return directory / AUTHORITY
 
 
-def make_member(directory: Path, who: int | str, days: float = MEMBER_DAYS) -> tuple[Path, Path]:
-    """Make the certificate and key of a name, or of a pid, beside the authority; return both paths. Raises
-    UsageError."""
+def check_no_member(directory: Path, who: int | str) -> None:
+    """Raise UsageError if there is a certificate or key of a name, or of a pid, beside the authority already."""
+    if found := [path for path in _member_files(directory, who) if path.exists()]:
+        raise UsageError(f"{found[0]} exists, and {who} may use it: --replace makes a new certificate and key instead")
+
+
+def make_member(
+    directory: Path, who: int | str, days: float = MEMBER_DAYS, *, replace: bool = False
+) -> tuple[Path, Path]:
+    """Make the certificate and key of a name, or of a pid, beside the authority; return both paths. Raises UsageError,
+    also where there are such files already, unless they are to be replaced."""
     authority, signer = _load_authority(directory)
+    if not replace:
+        check_no_member(directory, who)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateBuilder().subject_name(_name(f"whence member {who}")).issuer_name(authority.subject)
     builder = _dated(builder.public_key(key.public_key()), days)
@@ -57,10 +67,14 @@ def make_member(directory: Path, who: int | str, days: float = MEMBER_DAYS) -> t
     builder = builder.add_extension(both, critical=False)
     signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = builder.add_extension(signed_by, critical=False).sign(signer, hashes.SHA256())
-    paths = directory / f"member-{who}.pem", directory / f"member-{who}.key"
+    paths = _member_files(directory, who)
     _write(paths[1], _pem(key), 0o600)
     _write(paths[0], certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     return paths
+
+
+def _member_files(directory: Path, who: int | str) -> tuple[Path, Path]:
+    return directory / f"member-{who}.pem", directory / f"member-{who}.key"
 
 
 def _load_authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -92,10 +92,16 @@ class ConnectionManager:
     async def start(self, host: str, port: int, advertise: tuple[str, int] | None = None) -> None:
         """Listen, and start the heartbeat; others are asked to call `advertise` where that is another address.
 
-        Raises JoinError where the address is not available, UsageError for UDP with TLS.
+        Raises JoinError where the address is not available, UsageError for UDP with TLS, and for a certificate that no
+        peer would accept.
         """
         if self._safety is not None and self._settings.udp:
             raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
+        if self._safety is not None and (doubts := self._safety.doubts(self._me.pid, self._name)):
+            raise UsageError(
+                f"no peer would accept this process: {doubts}. Give it another certificate; whence certs member "
+                f"{self._name or self._me.pid} makes one"
+            )
         self._listener = self._new_listener()
         try:
             bound = await self._listener.open(host, port)
@@ -119,7 +125,7 @@ class ConnectionManager:
         if self._safety is None:
             return Listener(link)
         deadline_s = self._settings.greeting_ns / 1e9
-        return TlsListener(self._safety.server, deadline_s, link, self._too_many_strangers, self._counts)
+        return TlsListener(self._safety, deadline_s, link, self._too_many_strangers, self._counts)
 
     async def close(self) -> None:
         """Send what is pending, then close every connection."""
@@ -265,7 +271,8 @@ class ConnectionManager:
         self._yield_number(link)
         if link.peer is None:
             self._counts["strangers_lost"] += 1
-            log.info("a connection ended before it was up: %s", reason)
+            which = f"{'to' if link.dialed else 'from'} {link.where}"
+            log.info("a connection %s ended before it was up: %s", which, reason)
             return
         peer = self._peers.by_pid.get(link.peer.pid)
         if peer is None or peer.link is not link:

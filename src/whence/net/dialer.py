@@ -148,7 +148,7 @@ class Dialer:
             async with asyncio.timeout(deadline_s):
                 await self._loop.create_connection(
                     lambda: link, address.host, address.port, ssl=context,
-                    server_hostname="whence" if context is not None else None,
+                    server_hostname=tls.SERVER if context is not None else None,
                     ssl_handshake_timeout=deadline_s if context is not None else None,
                 )  # fmt: skip
                 await up
@@ -157,7 +157,7 @@ class Dialer:
             self._check_name(link)
             if link.greeting.is_own or self._own_nonces.pop(link.greeting.nonce, 0) is None:
                 raise OwnAddressError(f"{where} is this process itself") from None
-            reason = printable(str(error)) or f"no answer in {deadline_s:g} s"
+            reason = self._in_words(error) or f"no answer in {deadline_s:g} s"
             raise JoinError(f"{where} cannot be reached: {reason}") from error
         finally:
             up.cancel()  # nothing waits for it any more, and the connection may be lost later
@@ -174,9 +174,16 @@ class Dialer:
         self._on_name_refused(link.reason, refusal.why)
         raise NameTakenError(link.reason)
 
+    def _in_words(self, error: Exception) -> str:
+        if isinstance(error, ssl.SSLError) and self._safety is not None:
+            return self._safety.why_refused(error)
+        return printable(str(error))
+
     def _refused(self, link: Link) -> str:
         if link.greeting.refusal is not None:
             return link.reason
         doubts = self._safety.doubts(self._me.pid, self._name) if self._safety is not None else ""
         why = f"; as seen from here, {doubts}" if doubts else "; its log may say more"
+        if self._safety is None:
+            why = "; it may demand a certificate, and this process has none" + why
         return f"it does not greet ({link.reason}{why})"

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from whence.core.links.greeting import Greeting, Hello, Stage
+from whence.core.links.greeting import Greeting, Hello, Stage, host_port
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError, printable
 from whence.limits import PACKET_BYTES_MAX
@@ -24,6 +24,12 @@ GREETING_BYTES_MAX = 1024
 GREETING_BUFFER_BYTES, FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 << 10, 16 << 10, 512 << 10
 """The size of one read: before the peer has greeted, at first after that, and once a read has filled that: most links
 of a large group stay idle. A frame that is larger gets a buffer of its own size."""
+
+TLS_HANDSHAKE = b"\x16\x03"
+"""What a handshake of TLS begins with: a record of this type, and the major version. No greeting does: such a frame
+would be longer than any."""
+
+SPEAKS_TLS = "the peer speaks TLS, and this process has no certificate: give it one, or start all processes without"
 
 WRITE_HIGH_BYTES = 1 << 20
 """Bytes that the transport buffers before it asks to wait; the rest waits in the outbox, where it is counted."""
@@ -63,6 +69,8 @@ class Link(asyncio.BufferedProtocol):
         self.peer: Process | None = None
         """The process at the other end; None until it has greeted."""
         self.transport: asyncio.Transport | None = None
+        self.where = "an unknown address"
+        """The address of the other end."""
         self.paused = False
         self.fresh = True
         """Bytes have arrived since this was last set to False."""
@@ -84,7 +92,8 @@ class Link(asyncio.BufferedProtocol):
             return
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         peername = transport.get_extra_info("peername")
-        self.greeting.seen_host = peername[0] if isinstance(peername, tuple) else ""
+        if isinstance(peername, tuple):
+            self.greeting.seen_host, self.where = peername[0], host_port(*peername[:2])
         self._say(self.greeting.hello())
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -107,7 +116,11 @@ class Link(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             if self.greeting.retort is not None:
                 self._say(self.greeting.retort)
-            self.close(str(error), gently=self.greeting.retort is not None)
+            self.close(SPEAKS_TLS if self._hears_tls() else str(error), gently=self.greeting.retort is not None)
+
+    def _hears_tls(self) -> bool:
+        """Tell whether the peer's first bytes are a handshake of TLS."""
+        return self.peer is None and bytes(self._frames.view[:2]) == TLS_HANDSHAKE
 
     def eof_received(self) -> bool:
         """Close: a peer that has stopped writing is gone."""

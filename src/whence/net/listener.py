@@ -12,6 +12,9 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine
 
+from whence.core.links.greeting import host_port
+from whence.net.tls import Safety
+
 log = logging.getLogger("whence.net")
 
 BACKLOG = 256
@@ -48,7 +51,7 @@ class TlsListener:
 
     def __init__(
         self,
-        context: ssl.SSLContext,
+        safety: Safety,
         deadline_s: float,
         protocol: Callable[[], asyncio.BaseProtocol],
         is_full: Callable[[], bool],
@@ -56,7 +59,7 @@ class TlsListener:
     ) -> None:
         self.handshakes = 0
         """Accepted connections that are not encrypted yet."""
-        self._context, self._deadline_s = context, deadline_s
+        self._safety, self._deadline_s = safety, deadline_s
         self._protocol, self._is_full, self._counts = protocol, is_full, counts
         self._loop = asyncio.get_running_loop()
         self._listener: socket.socket | None = None
@@ -87,7 +90,7 @@ class TlsListener:
     async def _accept_all(self, listener: socket.socket) -> None:
         while True:
             try:
-                accepted, _ = await self._loop.sock_accept(listener)
+                accepted, caller = await self._loop.sock_accept(listener)
             except OSError as error:
                 self._counts["accept_failed"] += 1
                 log.warning("a connection could not be accepted: %s", error.strerror or error)
@@ -97,20 +100,28 @@ class TlsListener:
                 accepted.close()
             else:
                 self.handshakes += 1
-                self._begin(self._encrypt(accepted))
+                self._begin(self._encrypt(accepted, host_port(*caller[:2])))
 
-    async def _encrypt(self, accepted: socket.socket) -> None:
+    async def _encrypt(self, accepted: socket.socket, where: str) -> None:
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(
-                self._protocol, accepted, ssl=self._context, ssl_handshake_timeout=self._deadline_s
+                self._protocol, accepted, ssl=self._safety.server, ssl_handshake_timeout=self._deadline_s
             )
         except (OSError, TimeoutError) as error:
             self._counts["handshake_failed"] += 1
-            log.info("a connection ended in its handshake: %s", str(error) or type(error).__name__)
+            log.info("the TLS handshake with a caller from %s failed: %s", where, self._in_words(error))
             accepted.close()
         except asyncio.CancelledError:
             accepted.close()
             raise
         finally:
             self.handshakes -= 1
+
+    def _in_words(self, error: Exception) -> str:
+        """Say why a handshake failed; a caller that objects often says nothing."""
+        if isinstance(error, ssl.SSLError):
+            return self._safety.why_refused(error)
+        if isinstance(error, TimeoutError):
+            return f"it was not finished in {self._deadline_s:g} s"
+        return f"the caller ended it ({type(error).__name__}); it may not accept the certificate of this process"

@@ -12,13 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from whence.core.links.process_names import is_name
 from whence.errors import RemoteProtocolError, UsageError
 
 PID_URI, NAME_URI = "whence:pid:", "whence:name:"
 """The subject alternative names (URI) that carry a certificate's pid, or the name of its process."""
+
+SERVER = "whence"
+"""What a caller calls the server in its handshake; certificates do not name hosts, and nobody compares it."""
+
+HANDSHAKE_TURNS = 3
+"""How often each end of a handshake has its turn, at most."""
 
 
 class Safety:
@@ -41,22 +46,47 @@ class Safety:
 
         TLS ends a connection without giving the caller a reason, so a refused process looks here.
         """
-        certificate, authority = (x509.load_pem_x509_certificate(path.read_bytes()) for path in self._files)
+        certificate = x509.load_pem_x509_certificate(self._files[0].read_bytes())
         now = datetime.now(UTC)
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             return (
                 f"its certificate {self._files[0]} is valid from {certificate.not_valid_before_utc:%Y-%m-%d} to "
                 f"{certificate.not_valid_after_utc:%Y-%m-%d}, and has expired or not begun"
             )
-        try:
-            certificate.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature):
-            return f"its certificate {self._files[0]} is not signed by {self._files[1]}"
+        if objection := self._objection():
+            return f"its certificate {self._files[0]} is not signed by {self._files[1]} ({objection})"
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         named = names.get_values_for_type(x509.UniformResourceIdentifier)
         if identity_uri(pid, name) in named:
             return ""
         return f"its certificate names {', '.join(named)}, and it is {name or pid}"
+
+    def _objection(self) -> str:
+        """Return what TLS objects to where this process calls itself: any peer of its authority would, too."""
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            self.client.wrap_bio(to_client, to_server, server_hostname=SERVER),
+            self.server.wrap_bio(to_server, to_client, server_side=True),
+        ]
+        for end in ends * HANDSHAKE_TURNS:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as error:
+                return str(getattr(error, "verify_message", "") or error.reason)
+        return ""
+
+    def why_refused(self, error: ssl.SSLError) -> str:
+        """Say why TLS failed with a peer, and what to do."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"its certificate is not accepted here: {error.verify_message}. Give all processes valid certificates "
+                f"of one authority, here {self._files[1]}"
+            )
+        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+            return "it does not speak TLS: give it a certificate too, or start all processes without"
+        return f"TLS failed: {(error.reason or 'no reason given').lower().replace('_', ' ')}"
 
     def check(self, transport: asyncio.Transport, pid: int, name: str = "") -> None:
         """Compare the peer's certificate with the name it claims, or with its pid where it has no name. Raises
@@ -64,7 +94,10 @@ class Safety:
         certificate = transport.get_extra_info("peercert") or {}
         certified = certified_name(certificate) or certified_pid(certificate)
         if certified != (name or pid):
-            raise RemoteProtocolError(f"the peer calls itself {name or pid}, and its certificate says {certified}")
+            raise RemoteProtocolError(
+                f"the peer calls itself {name or pid}, and its certificate says {certified}: give it one of its own "
+                f"(whence certs member {name or pid})"
+            )
 
 
 def identity_uri(pid: int, name: str) -> str:

@@ -13,13 +13,14 @@ LONG_WAIT_S = 5.0
 
 @contextmanager
 def log_long_wait(describe: Callable[[], str], after_s: float | None = None) -> Iterator[None]:
-    """While the body of the `with` block takes long, log what it waits for at that time."""
+    """While the body of the `with` block takes long, log what it waits for at that time; nothing if that is empty."""
     first_s = LONG_WAIT_S if after_s is None else after_s
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
 
     def tell(waited_s: float) -> None:
-        log.warning("%s", describe())
+        if words := describe():
+            log.warning("%s", words)
         timers[:] = [loop.call_later(2 * waited_s, tell, 2 * waited_s)]
 
     timers.append(loop.call_later(first_s, tell, first_s))

@@ -11,7 +11,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from tests.check.living.living_builder import LivingBuilder, forced_out, orphaned
+from tests.check.living.living_builder import LivingBuilder, ahead, closed_without, forced_out, orphaned
 from tests.check.living.living_worlds import living_world
 from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
@@ -64,6 +64,8 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
     for number in range(max(1, count // 300)):
         made |= dict(planted_traces(seed + number, max(1, 600 // count)))
     made |= {f"forced-{gone:d}": forced_out(gone=gone).trace for gone in (False, True)}
+    made |= {"closed": closed_without(1).trace}
+    made |= {f"ahead-{forced:d}": ahead(forced=forced).trace for forced in (False, True)}
     made |= {f"orphaned-{forced:d}": orphaned(forced=forced).trace for forced in (False, True)}
     bases, rng, number = list(made.items()), Random(seed), 0
     while len(made) < count:

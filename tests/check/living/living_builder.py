@@ -133,6 +133,30 @@ def forced_out(*, gone: bool) -> LivingBuilder:
     return builder
 
 
+def ahead(*, forced: bool) -> LivingBuilder:
+    """Two in a strict, uniform group; the second is handed another event first, perhaps once an operator had gone on
+    with it alone."""
+    builder = LivingBuilder([0, 1], durable=True, strict=True, uniform=True)
+    builder.tell(0, 0)
+    event = builder.tell(1)
+    builder.change(remove=[1])
+    if forced:
+        builder.enter(1, forced_epoch(0, 7), [MemberId(1, 1, 0)])
+    builder.hand(event, 1)
+    return builder
+
+
+def closed_without(pid: int) -> LivingBuilder:
+    """Two in a group; one is removed while it is down, the other closes the group, and the first one returns."""
+    builder = LivingBuilder((0, 1))
+    builder.crash(pid)
+    builder.change(remove=[pid])
+    builder.out(1 - pid, 1, None, "left")
+    builder.restart(pid)
+    builder.phases()
+    return builder
+
+
 def orphaned(*, forced: bool) -> LivingBuilder:
     """An event of the third follows one of the first, which the second is never handed; an operator may have gone on
     with the second and third alone."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.check.living.living_builder import LivingBuilder, forced_out, orphaned
+from tests.check.living.living_builder import LivingBuilder, ahead, closed_without, forced_out, orphaned
 from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome
 from whence.epochs import first_epoch, forced_epoch
@@ -81,13 +81,7 @@ def test_a_group_stands_still_if_only_one_that_is_out_knows_its_latest_view(told
 
 
 def test_nobody_need_be_let_into_a_group_that_its_last_member_closed() -> None:
-    builder = LivingBuilder((0, 1))
-    builder.crash(1)
-    builder.change(remove=[1])
-    builder.out(0, 1, None, "left")
-    builder.restart(1)
-    builder.phases()
-    assert builder.outcome("liveness") is Outcome.UNKNOWN
+    assert closed_without(1).outcome("liveness") is Outcome.UNKNOWN
 
 
 def test_a_verdict_may_name_an_event_of_the_generation_before_and_then_none_of_this_one_took_effect() -> None:
@@ -127,3 +121,9 @@ def test_what_those_left_out_published_is_lost_where_no_survivor_has_it(forced: 
     """The second was handed it, published after, and lost it in a crash; the third never had it (views 5.10)."""
     builder = orphaned(forced=forced)
     assert ("causal" in builder.broken()) is not forced
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_who_an_operator_goes_on_with_need_not_have_the_sequence_of_those_left_out(forced: bool) -> None:
+    """What is left of the generation before is handed out as the survivors have it (views 5.10)."""
+    assert ("uniform" in ahead(forced=forced).broken()) is not forced

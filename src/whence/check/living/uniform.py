@@ -3,7 +3,8 @@
 The sequence is that of the member that stays and began first. A founder that did not stay was handed the beginning of
 it. A joiner that did not stay was handed a part of it without holes. Where no founder stays, what somebody was handed
 before the sequence begins cannot be compared, and only what comes from its first event on counts. Somebody that was
-handed more than the sequence has by the end is accused where the others must have come that far: see `owed`. Linear in
+handed more than the sequence has by the end is accused where the others must have come that far: see `owed`. Who went
+on in another generation is not compared: there it is handed what is left of this one as its survivors agree. Linear in
 the deliveries.
 """
 
@@ -24,7 +25,7 @@ def judge(living: Living) -> Verdict:
     compared = 0
     for process, membership in living.memberships.items():
         reference = _reference(living, membership.grp)
-        if process not in living.staying and reference is not None:
+        if process not in living.staying and not membership.moved_on and reference is not None:
             compared += _judge_one(living, owed, process, reference)
     return owed.verdict(
         f"{counted(compared, 'member')} that did not stay were handed a prefix of what the others were",

@@ -65,7 +65,7 @@ def missing(
 def out_of_place(tables: LivingTables, rows: DataFrame, promise: str, sentence: Column) -> DataFrame:
     """Return processes that are not where they should be as violations, or as doubts where their group may wait."""
     known = rows.join(F.broadcast(tables.standing), [RUN_ID, GRP], "left")
-    return found_or_doubted(known.withColumn("why", F.coalesce("standstill", "awaited")), promise, sentence)
+    return found_or_doubted(known.withColumn("why", F.coalesce("closed", "standstill", "awaited")), promise, sentence)
 
 
 def found_or_doubted(

@@ -164,7 +164,8 @@ def comparable(tables: LivingTables) -> DataFrame:
         stay.withColumn("nth", F.row_number().over(first_of_all)).filter("nth = 1")
         .select(RUN_ID, GRP, *named).withColumnsRenamed({name: f"l_{name}" for name in named})
     )  # fmt: skip
-    gone = tables.members.join(tables.staying.select(*PROCESS), list(PROCESS), "left_anti").join(lengths, list(PROCESS))
+    gone = tables.members.filter(~F.col("moved_on"))  # who went on in another generation does as its survivors
+    gone = gone.join(tables.staying.select(*PROCESS), list(PROCESS), "left_anti").join(lengths, list(PROCESS))
     parts = gone.select(RUN_ID, GRP, *named).withColumnsRenamed({name: f"s_{name}" for name in named})
     both = parts.join(wholes, [RUN_ID, GRP])
     since = _places(tables, _SHORT, "l_first", **{AT: "since"})

@@ -196,13 +196,16 @@ class LivingTables(RunTables):
 
     @cached_property
     def standing(self) -> DataFrame:
-        """Why each group may stand still (`standstill`), and whom it waits for (`awaited`); null where it must go on.
+        """Why each group may stand still (`standstill`), whom it waits for (`awaited`), and that its last member closed
+        it, so that nobody is let in (`closed`); null where it must go on.
 
         No quorum of the latest view is up; or nobody has what a change needs, and only an operator can help. With
         journals nobody is removed for being down, and the group may wait for a member of its latest view; or for one
         that an operator forced into another generation, and that has ended there.
         """
-        up = self.staying.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
+        up = self.staying.groupBy(RUN_ID, GRP).agg(
+            F.collect_set(NODE).alias("there"), F.bool_or("ended").alias("has_ended")
+        )
         helpless = (
             self.rows_of(Kind.NOTE)
             .filter(F.col(REASON) == UNSUPPLIABLE)
@@ -228,7 +231,12 @@ class LivingTables(RunTables):
             F.col("away").isNotNull(),
             text(name, " waits for process ", F.col(f"away.{NODE}"), F.col("away.how")),
         )
-        return self.keep(known.select(RUN_ID, GRP, standstill.alias("standstill"), awaited.alias("awaited")))
+        closed = F.when(F.col("has_ended"), text(name, " has ended: its last member closed it"))
+        return self.keep(
+            known.select(
+                RUN_ID, GRP, standstill.alias("standstill"), awaited.alias("awaited"), closed.alias("closed")
+            )
+        )  # fmt: skip
 
     @property
     def _waited_for(self) -> DataFrame:

@@ -12,7 +12,7 @@ from whence.core.ready import Gap
 from whence.errors import LeftOutError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.left_out import SPANS_MAX, LeftOut
-from whence.types import Process, Span
+from whence.types import Process, Span, packed
 
 spans = st.lists(
     st.tuples(st.integers(1, 60), st.integers(0, 5)).map(lambda each: (each[0], sum(each))), unique=True, max_size=20
@@ -48,6 +48,23 @@ def test_a_publisher_is_told_of_every_span_once_and_again_when_it_reconnects() -
         here.peer_up(Process(2, 5))
         here._report()
         assert sum(len(item.left_out) for item in sent) == len(many)
+
+    within(main())
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_hole_is_told_no_later_than_what_was_taken_after_it_where_events_come_in_order(in_order: bool) -> None:
+    """Whoever hears that a later event was taken must not think that all before it were."""
+
+    async def main() -> None:
+        sent: list[Reached] = []
+        here = Acknowledgements(
+            Process(1, 1), lambda publisher, reached: sent.append(reached), lambda last: None, in_order=in_order
+        )
+        for first in (4, 5, 9):  # it joined when 1 to 3 had been published
+            here.taken(packed(Process(2, 5), first, [b"x"]), 1)
+        here._report()
+        assert [(item.last, item.left_out) for item in sent] == [(9, [(6, 8)] if in_order else [])]
 
     within(main())
 

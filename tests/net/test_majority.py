@@ -1,5 +1,6 @@
 """`majority`: a publisher is told when a quorum of the voters has its events, and those survive it."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.net.live import DEADLINE_S, within
 from tests.net.test_living import BOTH, CAUSAL, cluster, quiet
 from whence.api.node import join
 from whence.errors import OutcomeUnknownError, RemovedError, UsageError
+from whence.store.log import Log
 
 ASKED: dict[str, Any] = {"settings": {"majority": True}}
 
@@ -52,6 +54,31 @@ def test_what_a_majority_has_survives_the_removal_of_its_publisher(kind: dict[st
             assert verdict.value.covers(last)
             assert await receipts[0].majority() == receipts[0].event
             await four.kill()
+
+    within(main())
+
+
+def test_who_is_a_quorum_alone_has_a_majority_once_its_own_disk_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash before that loses the event, and nobody else has it."""
+    may_sync, sync = threading.Event(), Log.sync
+
+    def held_back(log: Log) -> None:
+        may_sync.wait()
+        sync(log)
+
+    async def main() -> None:
+        async with join("alone", data=tmp_path, status=False) as node:
+            group = await node.open("alps", "total", settings={"majority": True})
+            monkeypatch.setattr(Log, "sync", held_back)
+            receipt = await group.publish(b"x")
+            try:
+                with pytest.raises(OutcomeUnknownError):
+                    await receipt.majority(timeout_s=0.3)
+            finally:
+                may_sync.set()
+            await receipt.majority(timeout_s=20)
 
     within(main())
 

@@ -3,7 +3,8 @@
 Publishes of one turn of the loop travel as one bundle. A publish waits while peers or the group's own consumer are
 behind (core/flow.py), and raises BackPressureError when that lasts too long; what was accepted is never discarded
 (publisher.py). A receipt names what is certain: `accepted` (this process has it and is spreading it), `stored` (it
-survives a crash of this process), `settled` (every other known member has it).
+survives a crash of this process), `majority` (a quorum of a living group has it), `settled` (every other known member
+has it).
 """
 
 import asyncio

@@ -167,6 +167,8 @@ class Receipt(Struct, eq=False):
             async with asyncio.timeout(timeout_s):
                 with log_long_wait(lambda: f"group {driver.group!r} waits for a majority to store what was published"):
                     await driver.until(lambda: (member.majority() or 0) >= last or driver.left)
+                    if self._pending.stored is not None and (member.majority() or 0) >= last:
+                        await asyncio.shield(self._pending.stored)  # the member counts itself before its disk is done
         except RemovedError as verdict:
             if verdict.covers(EventId(first.pid, first.incarnation, last)):
                 return first

@@ -1,8 +1,9 @@
 """May this be published now? It is admitted, waits for a reason that passes by itself, or is refused with an error.
 
-Law. A publication is refused if waiting here does not help: the group is closed or has failed, the process has no right
-to write or no valid ticket, no bundle can carry it, or accepted events were lost and their publisher must learn that
-first. Otherwise it waits, for the first of these reasons that applies:
+Law. A publication is refused if waiting for others does not help: the group is closed or has failed, the process has no
+right to write or no valid ticket, no merger answers, no bundle can carry it, or accepted events were lost and their
+publisher must learn that first. Errors that pass by themselves say after how long to retry. Otherwise it waits, for the
+first of these reasons that applies:
 
     MEMBER    the member does not accept the previous bundle yet, and nothing may overtake that
     INBOX     the application here has too many deliveries left to take

@@ -146,6 +146,24 @@ class Forgetful(Protocol):
         """Tell whether they do; None stands for the settings of a live group."""
 
 
+@runtime_checkable
+class Retained(Protocol):
+    """A level whose members store no events, and whose publications the driver may retain for them (`durable=True`)."""
+
+    @property
+    def may_be_retained(self) -> bool:
+        """Tell whether a later incarnation may publish again what an earlier one published."""
+
+
+@runtime_checkable
+class Unordered(Protocol):
+    """A level that may deliver a publisher's events in any order: what comes after a hole says nothing about it."""
+
+    @property
+    def is_unordered(self) -> bool:
+        """Tell whether it does."""
+
+
 def remembers(spec: object, settings: object = None) -> bool:
     """Tell whether a later incarnation of a level's members continues where the application was."""
     if isinstance(spec, Forgetful):

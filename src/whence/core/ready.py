@@ -7,8 +7,11 @@ The contract of its executor (core/runner.py, for simulator and network alike):
 3. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
 4. `deliver` reaches the application in this order, once.
 5. `notes` go to the trace.
-6. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at;
-   None leaves it as it is.
+6. `wake_at`: call tick at that time on the process's clock, or earlier. Of several that were asked for since the last
+   tick the earliest counts; None asks for nothing.
+
+Where the driver itself retains a publication (`durable=True` at a level that persists nothing), 2 comes before 1: the
+application and the trace know of it first, because a later incarnation may offer it again.
 
 A driver that stops between any two of these steps has crashed, and the node must be rebuilt from what was persisted.
 """

@@ -1,6 +1,7 @@
-"""The levels by name: the only place that lists them. A new level is a folder in core/levels/ and a line here."""
+"""The levels by name: the only place in core that imports them. A new level is a folder in core/levels/, its name in
+types.py and a line here."""
 
-from whence.core.level import LevelSpec, remembers
+from whence.core.level import LevelSpec, Retained, remembers
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.gossip.level import GOSSIP
 from whence.core.levels.optimistic.level import OptimisticLevel
@@ -21,4 +22,5 @@ def stores_events(level: str, settings: object = None) -> bool:
     Members of the other levels deliver in time or report what is missing: what a later incarnation repeats would be out
     of order. `settings`: those of one group; without, it is about a live group that is given none.
     """
-    return level in GOSSIP or remembers(LEVELS.get(level), settings)
+    spec: object = LEVELS.get(level)
+    return (isinstance(spec, Retained) and spec.may_be_retained) or remembers(spec, settings)

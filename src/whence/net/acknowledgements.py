@@ -55,10 +55,13 @@ class Acknowledgements:
         send: Callable[[Process, Reached], None],
         own: Callable[[int], None],
         guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda step: step,
+        *,
+        in_order: bool = False,
     ) -> None:
         """`send` is called with a publisher and its acknowledgement; `own` with the last event taken of this process,
-        which is acknowledged to no other process."""
-        self._me = me
+        which is acknowledged to no other process. `in_order`: every publisher's events come in order, so what is
+        missing before one that came was left out, even if the application is told later."""
+        self._me, self._in_order = me, in_order
         self._send, self._own = send, own
         self._reports = guarded(self._report)
         self._loop = asyncio.get_running_loop()
@@ -77,6 +80,8 @@ class Acknowledgements:
             return
         progress = self._taken.get((bundle.pid, bundle.incarnation)) or self._begin(bundle.process)
         if last > progress.last:
+            if self._in_order and 0 < progress.last < bundle.first - 1:
+                progress.left_out.add(progress.last + 1, bundle.first - 1)
             progress.last, progress.at = last, self._loop.time()
             self._plan(progress, len(bundle.body))
 

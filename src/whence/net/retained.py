@@ -1,4 +1,4 @@
-"""Bundles that stay on disk until every member has them, and the journal, rewritten when most of it is obsolete.
+"""Bundles that stay on disk until the members have them, and the journal, rewritten when most of it is obsolete.
 
 Law: an own bundle is released once every other member has it, one of an earlier incarnation once it was offered for
 OFFER_TICKS. net/compaction.py decides when a journal is worth rewriting.

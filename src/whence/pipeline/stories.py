@@ -1,4 +1,4 @@
-"""Stories: how the promises broke that Spark found broken, in a few steps each, as in `whence check`.
+"""Stories: how the promises broke that were found broken, in a few steps each, as in `whence check`.
 
 A story is made in this process from one run's whole trace, so only small runs get one; for others the sentences of the
 violations say what happened.

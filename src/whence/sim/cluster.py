@@ -1,4 +1,4 @@
-"""A cluster: the processes of a scenario, wired together, with every fault it can suffer as a method."""
+"""A cluster: the processes of a scenario, wired together; how they come, come back and are told what to do."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,1 +1,1 @@
-"""Runs whose members come and go by views (parameter membership = "living") on Spark; see docs/papers/views.md."""
+"""Runs whose members come and go by views (parameter membership = "living"); see docs/papers/views.md."""

@@ -61,6 +61,16 @@ class GossipLevel(NamedTuple):
             spread = self.spread(members, settings.gossip, around.rng, around.now)
         return self.member(me, order, spread, members, settings.limits)
 
+    @property
+    def may_be_retained(self) -> bool:
+        """Return True: what is published again is recognised, and nobody waits for it."""
+        return True
+
+    @property
+    def is_unordered(self) -> bool:
+        """Tell whether a publisher's events may come in any order."""
+        return self.order is _arrival
+
     def first_peers(self, settings: Settings) -> int:
         """Return the largest number of other processes that a founder is given."""
         return settings.views.view_size

@@ -1,4 +1,5 @@
-"""A member at level `total`: always a publisher; a merger or relay if the group's roles say so, else a follower.
+"""A member at level `total` in timed order: always a publisher; a merger or relay if the group's roles say so, else a
+follower.
 
 publish: guard -> stamp -> to every merger, or through relays -> Ready.
 receive at a merger: guard -> is the stamp valid? -> into the buffer -> acknowledge; once due: release in order ->

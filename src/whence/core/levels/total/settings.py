@@ -1,4 +1,4 @@
-"""The settings of level `total`, and the roles of a group's founders."""
+"""The settings of level `total` in timed order, and the roles of a group's founders."""
 
 from collections.abc import Sequence
 from typing import Literal

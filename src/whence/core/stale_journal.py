@@ -14,8 +14,9 @@ def own_lost(group: str, peer: int | None) -> StorageError:
     """Return the error for a member that must stop because of OWN_LOST."""
     return StorageError(
         f"process {peer} has events that this one published to group {group!r}, and its journal does not know of them: "
-        "an older data directory, or one whose end is lost. Give it the newest (data=…, --data), or begin a group of "
-        "another name"
+        "an older data directory, or one whose end is lost. Give it the newest (data=…, --data). Else, where members "
+        "change by views, remove this one, move its directory away, and open the group again as a new member; on a "
+        "tree, begin a group of another name"
     )
 
 

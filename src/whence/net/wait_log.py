@@ -4,11 +4,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakKeyDictionary
 
 log = logging.getLogger("whence.net")
 
 LONG_WAIT_S = 5.0
 """A wait that lasts this long is logged, with what it waits for; again after twice the time, and so on."""
+
+TOLD_MAX = 256
+"""Sentences that are remembered, so that many who wait for the same say it once. Full: all are forgotten."""
+
+_told_in: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, float]] = WeakKeyDictionary()
+"""When each was last logged, in every event loop."""
 
 
 @contextmanager
@@ -19,7 +26,11 @@ def log_long_wait(describe: Callable[[], str], after_s: float | None = None) -> 
     timers: list[asyncio.TimerHandle] = []
 
     def tell(waited_s: float) -> None:
-        if words := describe():
+        words, told = describe(), _told_in.setdefault(loop, {})
+        if words and (words not in told or loop.time() - told[words] >= first_s):
+            if len(told) >= TOLD_MAX:
+                told.clear()
+            told[words] = loop.time()
             log.warning("%s", words)
         timers[:] = [loop.call_later(2 * waited_s, tell, 2 * waited_s)]
 

@@ -8,11 +8,10 @@ has told its clock often pauses: the messages that come meanwhile share the next
 Costs: a small item to every other member; at most one for every message that was got, and one for every pause.
 """
 
-from whence.core.ready import Ready, Send
+from whence.core.ready import NEVER, Ready, Send
 from whence.core.views.items import Beat
 from whence.core.views.links import Links
 from whence.core.views.order import Order
-from whence.core.views.peers import NEVER
 from whence.types import Instant
 
 NO_PAUSE_MAX = 2

@@ -8,11 +8,10 @@ Source: docs/papers/views.md, force.
 
 from collections.abc import Iterable
 
-from whence.core.ready import Note, RandomSource, Ready, Send
+from whence.core.ready import NEVER, Note, RandomSource, Ready, Send
 from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.items import Flushed, Freeze, Report, Target
 from whence.core.views.leader import Leader
-from whence.core.views.peers import NEVER
 from whence.core.views.proposal import forced_targets, forced_view
 from whence.core.views.settings import ViewSettings
 from whence.core.views.view import Ballot, View

@@ -7,13 +7,12 @@ Law: a message that is held back is not acknowledged, so dropping one is safe. I
 
 from collections.abc import Callable
 
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.stale_journal import TAKEN_LOST
 from whence.core.views.items import Fetch, Message, Taken, ViewMark, ViewMessage
 from whence.core.views.journal import Journal
 from whence.core.views.links import AGAIN_MAX, Links
 from whence.core.views.order import Order
-from whence.core.views.peers import NEVER
 from whence.core.views.settings import ViewSettings
 from whence.core.views.streams import Held, Stream
 from whence.core.views.view import MemberId

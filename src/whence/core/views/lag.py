@@ -7,8 +7,9 @@ once meanwhile. A newcomer finds nobody late before it is live. Members that are
 they are a matter of `remove_after_ns` and of `join_timeout_ns`.
 """
 
+from whence.core.ready import NEVER
 from whence.core.views.links import Links
-from whence.core.views.peers import NEVER, Peer
+from whence.core.views.peers import Peer
 from whence.core.views.settings import ViewSettings
 from whence.core.views.view import MemberId
 from whence.types import Instant

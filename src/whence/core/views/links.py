@@ -10,11 +10,11 @@ numbers again.
 from collections.abc import Callable
 
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
 from whence.core.views.items import Beat, Decree, Message, ViewAck, ViewMessage
 from whence.core.views.order import Order
-from whence.core.views.peers import NEVER, Peer, arranged
+from whence.core.views.peers import Peer, arranged
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream

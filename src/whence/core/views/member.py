@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
-from whence.core.ready import Item, Note, RandomSource, Ready, Send
+from whence.core.ready import NEVER, Item, Note, RandomSource, Ready, Send
 from whence.core.views.beats import Beats
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.early import WAIT, Early
@@ -46,7 +46,6 @@ from whence.core.views.newcomer import Newcomer
 from whence.core.views.observed import Observed
 from whence.core.views.operated import Operated
 from whence.core.views.order import Order
-from whence.core.views.peers import NEVER
 from whence.core.views.publisher import Publisher
 from whence.core.views.recovery import Recovery
 from whence.core.views.settings import ViewSettings

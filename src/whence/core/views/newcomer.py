@@ -6,11 +6,10 @@ its view. From then on nothing older than the newcomer can be lost, and what it 
 
 from collections.abc import Sequence
 
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.views.changes import Changes
 from whence.core.views.items import Hint, JoinRequest
 from whence.core.views.journal import Opened
-from whence.core.views.peers import NEVER
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
 from whence.epochs import is_foreign

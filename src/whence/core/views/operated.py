@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from whence.core.ready import Ready
+from whence.core.ready import NEVER, Ready
 from whence.core.views.changes import Changes
 from whence.core.views.links import Links
-from whence.core.views.peers import NEVER
 from whence.core.views.removal import Removal
 from whence.core.views.state import ViewState
 from whence.core.views.wishes import Wishes

@@ -5,11 +5,10 @@ Law: within one incarnation what a member says only grows.
 
 from collections.abc import Sequence
 
+from whence.core.ready import NEVER
 from whence.core.views.items import ViewMessage
 from whence.core.views.view import MemberId, View
 from whence.types import Instant
-
-NEVER = 1 << 62
 
 
 class Peer:

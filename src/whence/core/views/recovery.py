@@ -6,7 +6,7 @@ custody here. What was frozen stays frozen.
 
 from collections.abc import Sequence
 
-from whence.core.ready import Ready, Returned
+from whence.core.ready import NEVER, Ready, Returned
 from whence.core.views import journal
 from whence.core.views.changes import Changes
 from whence.core.views.items import Message, ViewMark, ViewMessage
@@ -33,7 +33,6 @@ from whence.core.views.journal import (
     streams_in,
 )
 from whence.core.views.newcomer import Newcomer
-from whence.core.views.peers import NEVER
 from whence.core.views.stability import Stability
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId

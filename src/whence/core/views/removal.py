@@ -7,10 +7,9 @@ that left with it have heard that it knows.
 
 from collections.abc import Callable, Container
 
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.views.items import Decree, ViewMessage
 from whence.core.views.journal import Ended, Journal, RemovedAt
-from whence.core.views.peers import NEVER
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability, last_event
 from whence.core.views.view import View

@@ -5,10 +5,10 @@ and no longer speaks of it, has all of it. For a quorum only those count that ar
 forgotten when nothing of it is missing, retained or untaken.
 """
 
-from whence.core.ready import Note, Ready
+from whence.core.ready import NEVER, Note, Ready
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
-from whence.core.views.peers import NEVER, Peer
+from whence.core.views.peers import Peer
 from whence.core.views.settings import ViewSettings
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId

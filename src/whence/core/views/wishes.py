@@ -5,12 +5,11 @@ nor about to go; the others pass on to it what they wish, and suspect it when it
 longer before it tries again.
 """
 
-from whence.core.ready import RandomSource, Ready, Send
+from whence.core.ready import NEVER, RandomSource, Ready, Send
 from whence.core.views.items import Hint, JoinRequest, ViewMessage, Wish
 from whence.core.views.lag import Lags
 from whence.core.views.leader import Leader
 from whence.core.views.links import Links
-from whence.core.views.peers import NEVER
 from whence.core.views.removal import Removal
 from whence.core.views.settings import AS_THE_GROUP, REMOVE_AFTER_NS, ViewSettings
 from whence.core.views.streams import Stream

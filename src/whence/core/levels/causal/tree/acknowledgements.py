@@ -12,14 +12,12 @@ from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Probe
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import ALL, State
-from whence.core.ready import Ready, Send
+from whence.core.ready import NEVER, Ready, Send
 from whence.core.varint import Reader, put
 from whence.types import Instant
 
 ACKS_PER_WINDOW = 4
 """Acknowledgements go out at the latest when this fraction of a window was processed."""
-
-NEVER = 1 << 62
 
 
 class Acknowledgements:

@@ -10,14 +10,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.items import Ask, Lookup
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.types import Bundle, Instant
 
 ASKS_MAX = 8

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree import journal, lookups
-from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.checkpoint import entries_of
 from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.group_started import GroupStarted, founders_in, group_started
@@ -41,7 +40,7 @@ from whence.core.levels.causal.tree.replay import replay
 from whence.core.levels.causal.tree.state import NOBODY
 from whence.core.member import OverlayStatus
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Gauge, Item, Note, Ready, Returned, Send
+from whence.core.ready import NEVER, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
 

@@ -7,14 +7,14 @@ Costs: one header per copy; a window bounds the copies under way to a target.
 Source: LoCaMu, sections 4.4, 4.5 and 4.7.
 """
 
-from whence.core.levels.causal.tree.acknowledgements import NEVER, Acknowledgements, acknowledged_singly
+from whence.core.levels.causal.tree.acknowledgements import Acknowledgements, acknowledged_singly
 from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.items import Ack, Ask, Copy, Probe, Trail
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Item, Note, Ready, Send
+from whence.core.ready import NEVER, Item, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant
 

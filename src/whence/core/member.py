@@ -206,7 +206,7 @@ class Living(Protocol):
 
     @property
     def has_published(self) -> bool:
-        """Tell whether it published events, in any incarnation that it remembers."""
+        """Tell whether it published events as the member that it is, or last was, in any incarnation of it."""
 
     @property
     def is_replaced(self) -> bool:

@@ -240,3 +240,21 @@ def test_a_newcomer_of_whom_nothing_was_said_removes_the_silent_as_the_group_doe
     told.agree(0)
     assert told.remove_after_ns == 2 * SECOND
     assert Group("causal-living", None, ViewSettings(remove_after_ns=AS_THE_GROUP)).members[0].remove_after_ns == 0
+
+
+def test_a_member_that_published_nothing_has_no_verdict_to_tell_even_if_the_one_it_was_before_had() -> None:
+    """The verdict on the former was another one's: its events may have taken effect."""
+    group = Group("causal-living", None)
+    group.publish(2)
+    group.flow()
+    assert group.members[2].has_published
+    group.remove(0, 2)
+    group.wait(2_000 * MS)
+    assert group.told(2, "removed")
+    assert group.members[2].has_published
+    group.crash(2)
+    group.restart(2)
+    group.join(2, 0)
+    group.wait(2_000 * MS)
+    assert group.is_live(2)
+    assert not group.members[2].has_published

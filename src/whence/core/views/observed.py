@@ -66,8 +66,9 @@ class Observed:
 
     @property
     def has_published(self) -> bool:
-        """Tell whether it published events, in any incarnation that it remembers."""
-        return self.recovery.bundles > 0
+        """Tell whether it published events as the member that it is, or last was, in any incarnation of it."""
+        own = self.state.own.retained.values() if self.state.me is not None else ()
+        return self.stability.settled_last is not None or any(isinstance(message, ViewMessage) for message in own)
 
     @property
     def is_replaced(self) -> bool:

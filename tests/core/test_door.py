@@ -19,6 +19,7 @@ PUBLIC = [
     "LateEvent",
     "LeaseSuspendedError",
     "LeaveTimeoutError",
+    "LeftOutError",
     "Level",
     "LimitError",
     "Member",

@@ -24,7 +24,7 @@ def test_members_that_close_together_are_all_let_go_without_a_word(
     kind: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        made = Cluster(tmp_path, kind, durable=False)
+        made = Cluster(tmp_path, kind | {"remove_after_s": 60}, durable=False)  # a busy machine has time to decide
         started = await made.found(1, 2, 3, 4)
         await quiet(started)
         drivers = [process.group._driver for process in started]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
-from whence.core.level import BuildContext, ClockWatching, HoldingBytes, Unordered, offsets_of
+from whence.core.level import Addressed, BuildContext, ClockWatching, HoldingBytes, Unordered, offsets_of
 from whence.core.level import remembers as does_remember
 from whence.core.links.reached import Reached
 from whence.core.member import Counting, Dynamic, Leased, Living, Member, Refusing, Resuming
@@ -81,7 +81,8 @@ class Driver:
         spec = context.spec
         self.acknowledgements = Acknowledgements(
             context.me, self._acknowledge, partial(self.reached, context.me.pid), self.guarded,
-            in_order=not (isinstance(spec, Unordered) and spec.is_unordered),
+            # where one overlay serves several groups, what is missing may be for others, and nothing is left out
+            in_order=not (isinstance(spec, Addressed) or (isinstance(spec, Unordered) and spec.is_unordered)),
         )  # fmt: skip
         self._slips = (
             SlipWatch(spec.clock_slip_ns_max(context.settings)) if isinstance(spec, ClockWatching) else None

@@ -77,7 +77,7 @@ _NUMBERS: Final = count()
 class RunTables:
     """The tables of some runs, each made when it is first asked for and kept where several promises read it."""
 
-    of_publication: tuple[str, ...] = _OF_PUBLISH
+    of_publication: tuple[str, ...] = (*_OF_PUBLISH, NODE, LIFE, INC, EV)
     """What deliveries tell of the publication of their event, as columns `o_…`."""
     of_publisher: tuple[tuple[str, ...], tuple[str, ...]] = ((RUN_ID, GRP, M_PID, M_INC), (M_SEQ,))
     """Whose events are ranked together, and in which order."""

@@ -42,6 +42,7 @@ from whence.pipeline.frames import DataFrame, F
 from whence.pipeline.living.memberships import JOINED
 from whence.pipeline.living.owed import doubts, missing
 from whence.pipeline.living.tables import LivingTables
+from whence.pipeline.owed import SENT_AT
 from whence.pipeline.promises import causal
 from whence.trace.schema import EPOCH, EV, GRP, INC, NODE, T_TRUE
 
@@ -63,7 +64,7 @@ def closed_runs(tables: LivingTables) -> DataFrame:
     """Return what happened-before tells of each run: violations, and, where `promise` is null, from which event of
     which publisher on everything follows something that a joiner was handed or published."""
     promised = F.broadcast(tables.runs.select(RUN_ID, "promises"))
-    steps = causal.step_table(tables).join(promised, RUN_ID)
+    steps = causal.step_table(tables).drop(SENT_AT).join(promised, RUN_ID)
     inside = tables.members.select(*PROCESS, GRP, "late", "is_joiner", "moved_on").join(
         F.broadcast(tables.in_views), [*PROCESS, GRP], "left"
     )

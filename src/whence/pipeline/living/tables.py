@@ -46,7 +46,7 @@ AT = "at"
 class LivingTables(RunTables):
     """The tables of some living runs, each made when it is first asked for and kept where several promises read it."""
 
-    of_publication = (*RunTables.of_publication, EPOCH, NODE, LIFE)
+    of_publication = (*RunTables.of_publication, EPOCH)
     of_publisher = (PROCESS, PLACE)
 
     @cached_property

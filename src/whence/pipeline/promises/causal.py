@@ -1,4 +1,5 @@
-"""Causal order, strict and optimistic: judged on happened-before that is rebuilt here, one run at a time.
+"""Causal order, strict and optimistic: judged on happened-before that is rebuilt here, one run at a time, or of a large
+run one slice of time at a time, and only where something came late (`slices`).
 
 Strict: when a process delivers an event, it has delivered everything that event follows and that is meant for it.
 Optimistic: it never delivers an event after one that follows it; what is skipped is skipped for good. Per delivery one
@@ -30,7 +31,9 @@ from whence.pipeline.columns import (
     union,
 )
 from whence.pipeline.deliveries import RunTables
-from whence.pipeline.frames import DataFrame, F
+from whence.pipeline.frames import DataFrame, F, Window
+from whence.pipeline.owed import SENT_AT
+from whence.pipeline.slices import SLICE, late_causes, orderly_runs, run_times, sliced, slices, walked
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
@@ -44,26 +47,58 @@ SHAPE = pa.schema(
         ("rests_on_absence", pa.bool_()), ("doubtful", pa.bool_()),
     ]
 )  # fmt: skip
+_SLICE_SHAPE = pa.schema(
+    [*SHAPE, (LIFE, pa.int32()), ("cause", pa.int64()), ("at_inc", pa.int32()), ("at_ev", pa.int64())]
+)
+_SLICED = f"{VIOLATIONS}, {LIFE} int, cause bigint, at_inc int, at_ev bigint"
 
 
 def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
     """Return the violations of causal orders in some runs (run_id, promises)."""
-    steps = step_table(tables).join(F.broadcast(asked), RUN_ID)
+    if not tables.is_large:
+        return _in_whole_runs(tables, asked)
+    walk = tables.keep(walked(tables, asked))
+    orderly = F.col(RUN_ID).isin(list(orderly_runs(tables, asked, walk)))
+    return _in_slices(tables, asked.filter(orderly), walk).unionByName(_in_whole_runs(tables, asked.filter(~orderly)))
+
+
+def _in_whole_runs(tables: RunTables, asked: DataFrame) -> DataFrame:
+    steps = step_table(tables).drop(SENT_AT).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
 
 
+def _in_slices(tables: RunTables, asked: DataFrame, walk: DataFrame) -> DataFrame:
+    """Return the violations in large runs whose true time can be trusted; each slice is a task of its own."""
+    strict = asked.filter(F.array_contains("promises", F.lit(CAUSAL))).select(RUN_ID)
+    times = tables.keep(run_times(tables))
+    late = late_causes(tables, walk, asked.select(RUN_ID), strict)
+    found = tables.keep(slices(tables, late, times))
+    steps = sliced(step_table(tables).join(F.broadcast(asked), RUN_ID), found, times)
+    stays = tables.stays.select(*PROCESS, GRP, "since", "until")
+    stays = stays.join(F.broadcast(found.select(RUN_ID, SLICE)), RUN_ID)
+    judged = steps.groupBy(RUN_ID, SLICE).cogroup(stays.groupBy(RUN_ID, SLICE)).applyInArrow(_judged_slice, _SLICED)
+    # Another slice may have seen an effect that the process delivered earlier.
+    first = Window.partitionBy(RUN_ID, "promise", NODE, LIFE, "cause").orderBy("at_inc", "at_ev")
+    return judged.withColumn("nth", F.row_number().over(first)).filter("nth = 1").select(*SHAPE.names)
+
+
 def step_table(tables: RunTables) -> DataFrame:
-    """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
+    """Return the publications and first deliveries of events, in the few columns that happened-before rests on.
+
+    `sent_at` is the time of the publication, `t_true` too, in rows of publications.
+    """
     none = F.lit(None)
     delivered = tables.delivered.select(
         *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"),
         *(none.cast(kind).alias(name) for name, kind in zip(MESSAGE, ("string", "int", "int", "bigint"), strict=True)),
         none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE), none.cast("bigint").alias(EPOCH),
+        F.col(f"o_{T_TRUE}").alias(SENT_AT),
     )  # fmt: skip
     published = tables.published.select(
-        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE, EPOCH
-    )
+        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE, EPOCH,
+        F.col(T_TRUE).alias(SENT_AT),
+    )  # fmt: skip
     return published.unionByName(delivered)
 
 
@@ -92,7 +127,8 @@ class ClosedRun:
         self.lines: dict[Process, list[Step]] = {}
         self.published: dict[int, _Published] = {}
         firsts = steps.filter(steps.column("is_publish")).sort_by(EVENT)
-        numbers = {event: number for number, event in enumerate(firsts.column(EVENT).to_pylist())}
+        self.names: list[int] = firsts.column(EVENT).to_pylist()
+        numbers = {event: number for number, event in enumerate(self.names)}
         columns = [steps.column(name).to_pylist() for name in (NODE, LIFE, EVENT, "is_publish", INC, EV)]
         for node, life, event, *step in zip(*columns, strict=True):
             self.lines.setdefault((node, life), []).append(Step(numbers[event], *step))
@@ -133,8 +169,17 @@ class _Run(ClosedRun):
 
 def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
     """Judge one run by what it promises."""
+    return violation_rows(_found(steps, stays))
+
+
+def _judged_slice(steps: pa.Table, stays: pa.Table) -> pa.Table:
+    """Judge one slice of a run; each violation with its process, its cause, and where the effect came."""
+    return violation_rows(_found(steps, stays), _SLICE_SHAPE)
+
+
+def _found(steps: pa.Table, stays: pa.Table) -> list[dict[str, Any]]:
     if not steps.num_rows:
-        return violation_rows([])
+        return []
     run_id, promises = steps.column(RUN_ID)[0].as_py(), steps.column("promises")[0].as_py()
     run = _Run(steps, stays)
     found: list[dict[str, Any]] = []
@@ -144,12 +189,12 @@ def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
         found += _overtaken(run)
     if INTEGRITY in promises and any(row.t_true is None for row in run.published.values()):
         found += impossible(run)
-    return violation_rows([{RUN_ID: run_id} | row for row in found])
+    return [{RUN_ID: run_id} | row for row in found]
 
 
-def violation_rows(found: list[dict[str, Any]]) -> pa.Table:
+def violation_rows(found: list[dict[str, Any]], shape: pa.Schema = SHAPE) -> pa.Table:
     """Return violations as a table; mostly there are none, and Arrow loads pandas for values of Python."""
-    return pa.Table.from_pylist(found, schema=SHAPE) if found else pa.Table.from_batches([], schema=SHAPE)
+    return pa.Table.from_pylist(found, schema=shape) if found else pa.Table.from_batches([], schema=shape)
 
 
 def _violation(
@@ -182,10 +227,16 @@ def lacking(run: ClosedRun) -> Iterator[dict[str, Any]]:
                     expected = cause in later or run.is_expected(cause, process)
                     if expected is not False:
                         effect = published[step.event]
-                        yield _late(
+                        row = _late(
                             process, step, effect, published[cause], later.get(cause), doubtful=expected is None
                         )
+                        yield row | _first_effect(run, process, cause, step)
             have[step.event] = 1
+
+
+def _first_effect(run: ClosedRun, process: Process, cause: int, step: Step) -> dict[str, Any]:
+    """Return where a process delivered the first effect of a cause, by which the same is found in other slices."""
+    return {LIFE: process[1], "cause": run.names[cause], "at_inc": step.inc, "at_ev": step.ev}
 
 
 def _late(
@@ -220,7 +271,9 @@ def _overtaken(run: ClosedRun) -> Iterator[dict[str, Any]]:
                 sentence = (
                     f"{who(process[0], step.inc)} delivered {what(late.id)} after {what(name.id)}, which follows it"
                 )
-                yield _violation(OPTIMISTIC, step, process, late.grp, [late.id, name.id], [early.ev, step.ev], sentence)
+                evs = [early.ev, step.ev]
+                row = _violation(OPTIMISTIC, step, process, late.grp, [late.id, name.id], evs, sentence)
+                yield row | _first_effect(run, process, step.event, early)
             for at, count in enumerate(closure.past[step.event]):
                 if count > reach[at][-1]:
                     reach[at].append(count)

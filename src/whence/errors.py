@@ -40,8 +40,9 @@ class RemovedError(NotMemberError):
 
     def __init__(
         self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True, published: bool = True,
-        is_replaced: bool = False, generation: int = 0,
+        is_replaced: bool = False, generation: int = 0, was_away: bool = False,
     ) -> None:  # fmt: skip
+        self._given = (epoch, cut, is_known, published, is_replaced, generation)
         if not published:
             told = ""
         elif not is_known:
@@ -56,7 +57,7 @@ class RemovedError(NotMemberError):
             what = "two cannot share one: end one of them, or give it another name"
         elif generation:
             how = f"an operator forced the group to go on without this member, as generation {generation}, view {epoch}"
-        super().__init__(f"{how}{told}; {what}")
+        super().__init__(f"{how}{told}" + ("" if was_away else f"; {what}"))
         self.epoch = epoch
         """The view that is without it."""
         self.cut = cut
@@ -68,6 +69,14 @@ class RemovedError(NotMemberError):
         """The generation in which an operator let the group go on without it; 0: the others decided it."""
         self.is_replaced = is_replaced
         """True: a process of the same name is a member in its place."""
+
+    def while_away(self) -> "RemovedError":
+        """Return the same verdict as it is told to whoever is back already, as a new member: there is nothing to do."""
+        epoch, cut, is_known, published, is_replaced, generation = self._given
+        return RemovedError(
+            epoch, cut, is_known=is_known, published=published, is_replaced=is_replaced, generation=generation,
+            was_away=True,
+        )  # fmt: skip
 
     def covers(self, event: tuple[int, int, int]) -> bool:
         """Tell whether an own event took effect."""

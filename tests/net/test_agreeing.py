@@ -322,6 +322,32 @@ def test_a_member_that_was_removed_while_it_was_away_comes_back_with_one_open_an
     assert f"3 was removed from group '{GROUP}' while it was away, and joins anew" in caplog.text
 
 
+@BOTH
+def test_a_verdict_that_nobody_may_have_read_is_told_again_by_the_next_open(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    """The member is told while it runs, and ends before its application asks."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            receipt = await three.group.publish(b"the last", until="settled", timeout_s=DEADLINE_S)
+            await one.group.remove(3, DEADLINE_S)
+            await three.kill()
+            (three,) = await made.come_back(3)
+            verdict = three.group.removed_while_away
+            assert verdict is not None
+            assert verdict.cut == receipt.event
+            assert "open the group again" not in str(verdict), "it is back already"
+            await one.sees(1, 2, 3)
+            await three.kill()
+            (three,) = await made.come_back(3)
+            assert three.group.removed_while_away is None
+
+    within(main())
+
+
 # --- two processes of one name ---
 
 

@@ -69,8 +69,8 @@ class Group(TicketCalls, MembershipCalls):
         self._flow = driver.flow
         self._inbox, self._deliveries = inbox, inbox.deliveries
         self.removed_while_away = verdict
-        """Set where this process was a member before, and the others removed that one before it came back: it tells
-        which of its events took effect. This is a new member."""
+        """Set where this process was a member before, and the others removed that one: it tells which of its events
+        took effect. This is a new member."""
         self._leaving: asyncio.Future[None] | None = None
         self._is_closing = False
         """The work of leaving a living group, once that was asked for."""

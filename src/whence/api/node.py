@@ -275,8 +275,9 @@ class Node:
         `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with the accepted events that are lost; the next publish raises the same.
         Where the member that this process was has been removed meanwhile, a new one joins, and `removed_while_away`
-        of the group is the verdict on the former.
-        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
+        of the group is the verdict on the former: with a data directory that is told by the next `open` that succeeds.
+        Raises UsageError, SettingError, JoinError, StorageError; RemovedError where this process is removed again
+        before it is in, or another of its name took its place; with `write`, also what `acquire_ticket` raises:
         then the group is left again.
         """
         check_timeout(timeout_s)
@@ -329,20 +330,21 @@ async def _opened(
 ) -> tuple[Driver, Inbox, RemovedError | None]:
     """Open a group; once more if it turns out that the member that this process was has been removed, as a new one.
 
-    Returns also the verdict on the former member then.
+    Returns also the verdict on the former member then, or that of an earlier attempt, which its journal keeps.
     """
     verdict: RemovedError | None = None
     while True:
         inbox = new_inbox()
         inbox.on_pause, inbox.rtt_ns = live.pause_for, live.peers.rtt_ns
         try:
-            return await live.open(name, inbox.level, inbox, chosen, **options), inbox, verdict
+            driver = await live.open(name, inbox.level, inbox, chosen, **options)
+            return driver, inbox, verdict or driver.former
         except RemovedError as removed:
             if verdict is not None or removed.is_replaced:
                 raise
+            verdict = removed.while_away()
             log.warning("%s was removed from group %r while it was away, and joins anew: %s", live.name or live.me.pid,
-                        name, removed)  # fmt: skip
-            verdict = removed
+                        name, verdict)  # fmt: skip
 
 
 async def _ready(group: Group, timeout_s: float | None) -> Group:

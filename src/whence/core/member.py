@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from whence.core.ready import Gauge, Item, Metric, Ready
 from whence.core.ticket_status import TicketStatus
-from whence.errors import Refusal
+from whence.errors import Refusal, RemovedError
 from whence.types import Bundle, Instant, Process
 
 
@@ -211,6 +211,11 @@ class Living(Protocol):
     @property
     def is_replaced(self) -> bool:
         """Tell whether the view without it has another process of its number as a member."""
+
+    @property
+    def former(self) -> RemovedError | None:
+        """Return the verdict on the member that this process was before, if it was removed and no application can have
+        been told since."""
 
     def view_status(self) -> ViewStatus | None:
         """Return its view; None outside any."""

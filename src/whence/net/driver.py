@@ -23,7 +23,7 @@ from whence.core.settings import by_name
 from whence.core.stale_journal import OWN_LOST, TAKEN_LOST, own_lost, taken_lost
 from whence.core.ticket_status import TicketStatus
 from whence.epochs import generation_of, number_of
-from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
+from whence.errors import ClosedError, InternalError, Refusal, RemovedError, StorageError, UsageError, WhenceError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
@@ -247,6 +247,12 @@ class Driver:
         if isinstance(self.member, Living):
             return tuple(sorted(known))
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
+
+    @property
+    def former(self) -> RemovedError | None:
+        """Return the verdict on the member that this process was before, if that is still to be told."""
+        former = self.member.former if isinstance(self.member, Living) else None
+        return former and former.while_away()
 
     def ticket(self) -> TicketStatus | None:
         """Return the status of this process's ticket; None at levels without tickets."""

@@ -72,7 +72,7 @@ def said_by(member: ViewMember) -> dict[str, Any]:
         "slots": {member: stream.slot for member, stream in state.streams.items()},
         "taken": {member: stream.taken for member, stream in state.streams.items()},
         "marks": {member: stream.marks for member, stream in state.streams.items()},
-        "removed": member.removal.by,
+        "removed": member.removal.by, "former": member.removal.former,
     }  # fmt: skip
 
 
@@ -175,6 +175,47 @@ def test_a_removed_member_does_not_become_live_again() -> None:
     group.wait(1_000 * MS)
     assert group.told(2, "removed")
     assert [note.kind for note in group.notes[2]].count("join") == 1
+
+
+@pytest.mark.parametrize("rewrites", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_verdict_on_a_removed_member_is_told_until_a_later_membership_is_opened(kind: str, rewrites: bool) -> None:
+    """It is back and may fail again before its application hears anything; and being removed once more before it
+    published says nothing about what it published before."""
+    group = Group(kind, None, ViewSettings(journal=True))
+
+    def comes_back() -> None:
+        if rewrites:
+            group.records[2] = group.members[2].checkpoint()
+        group.crash(2)
+        group.restart(2)
+
+    last = group.publish(2)
+    group.wait(400 * MS)
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(400 * MS)
+    group.restart(2)
+    assert group.members[2].former is None, "it does not know yet"
+    group.wait(400 * MS)
+    assert group.told(2, "removed")
+    comes_back()
+    assert (former := group.members[2].former) is not None
+    assert (former.cut, former.is_known, former.is_replaced, former.generation) == (last, True, False, 0)
+    group.join(2, 0)
+    group.wait(400 * MS, lose=between([1], [2]))
+    assert group.members[2].is_member
+    assert not group.is_live(2)
+    group.remove(0, 2)
+    group.wait(400 * MS)
+    comes_back()
+    assert str(group.members[2].former) == str(former)
+    group.join(2, 0)
+    group.wait(400 * MS)
+    assert group.is_live(2)
+    assert str(group.members[2].former) == str(former), "who opened the group can still be told"
+    comes_back()
+    assert group.members[2].former is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -166,11 +166,25 @@ class Reserve(Struct, frozen=True, tag=56, array_like=True, gc=False):
     limit: int
 
 
+class Former(Struct, frozen=True, array_like=True, gc=False):
+    """How the others removed this member, and how far its events took effect; see RemovedError."""
+
+    epoch: int
+    cut: EventId | None
+    is_known: bool
+    published: bool
+    is_replaced: bool
+    generation: int
+
+
 class Ended(Struct, frozen=True, tag=58, array_like=True, gc=False):
     """This member is out, and enough of the others know: what comes later belongs to another member."""
 
     bundles: int
     """Own messages with events, in all incarnations and memberships."""
+    former: Former | None = None
+    """The verdict if it was removed. It is kept until a later membership is opened: only then the application was told
+    for certain."""
 
 
 class FixedGroup(Struct, frozen=True, tag=32, array_like=True, gc=False):

@@ -17,6 +17,7 @@ from whence.core.views.state import ViewState
 from whence.core.views.status import Status
 from whence.core.views.wishes import Wishes
 from whence.epochs import line_of
+from whence.errors import RemovedError
 from whence.types import Process
 
 
@@ -67,13 +68,24 @@ class Observed:
     @property
     def has_published(self) -> bool:
         """Tell whether it published events as the member that it is, or last was, in any incarnation of it."""
-        own = self.state.own.retained.values() if self.state.me is not None else ()
-        return self.stability.settled_last is not None or any(isinstance(message, ViewMessage) for message in own)
+        return self.removal.has_published
 
     @property
     def is_replaced(self) -> bool:
         """Tell whether the view without it has another process of its number as a member."""
-        return self.removal.by is not None and self.removal.by.member_of(self.me.pid) is not None
+        return self.removal.is_replaced
+
+    @property
+    def former(self) -> RemovedError | None:
+        """Return the verdict on the member that this process was before, if it was removed and no application can have
+        been told since."""
+        known = self.removal.former
+        if known is None or self.removal.ended:
+            return None
+        return RemovedError(
+            known.epoch, known.cut, is_known=known.is_known, published=known.published, is_replaced=known.is_replaced,
+            generation=known.generation,
+        )  # fmt: skip
 
     # --- the group ---
 

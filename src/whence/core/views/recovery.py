@@ -133,6 +133,8 @@ class Recovery:
         if state.entered in state.views:
             state.look_at_entered()
         changes.participant.acceptor.look_at(state.adopted)
+        if state.opened:
+            changes.removal.former = None
         if removed is not None:
             changes.removal.by = state.views.get(removed)
         return True
@@ -144,6 +146,7 @@ class Recovery:
             entry = journal.decode(record)
             if isinstance(entry, Ended):
                 self.bundles, self._ended, entries = entry.bundles, entry, []
+                self.changes.removal.former = entry.former
             elif isinstance(entry, TakenCounts):
                 self._raise(entry.counts)
             else:
@@ -277,7 +280,7 @@ class Recovery:
         """Return records that are equivalent to all persisted so far."""
         state = self.state
         if self.changes.removal.ended:
-            return [journal.encode(Ended(self.bundles))]
+            return [journal.encode(Ended(self.bundles, self.changes.removal.former))]
         if state.me is None:
             return [] if self._ended is None else [journal.encode(self._ended)]
         state.count_taken()
@@ -285,6 +288,7 @@ class Recovery:
         first = next(iter(mine.retained), mine.got + 1)
         unstable = sum(isinstance(message, ViewMessage) for message in mine.retained.values())
         entries: list[journal.Entry] = [
+            *([self._ended] if self._ended is not None and not opened else []),
             OwnAt(
                 state.me.pid, state.me.joined, first - 1, self.bundles - unstable,
                 _mark_epoch_before(mine, state.mark_epoch), state.opened,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Container
 
 from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.views.items import Decree, ViewMessage
-from whence.core.views.journal import Ended, Journal, RemovedAt
+from whence.core.views.journal import Ended, Former, Journal, RemovedAt
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability, last_event
 from whence.core.views.view import View
+from whence.epochs import forced_since, number_of
 from whence.types import Instant
 
 FAREWELL_NS = 5_000_000_000
@@ -32,6 +33,8 @@ class Removal:
         self.known_by: dict[int, None] = {}
         """Who is known to know that view."""
         self.ended = False
+        self.former: Former | None = None
+        """The verdict on the last membership of this process that ended by removal, if no later one was opened since."""
         self.bundles: Callable[[], int] = lambda: 0
         """Returns the own messages with events, in all incarnations."""
         self._farewells: dict[int, tuple[int, Instant]] = {}
@@ -109,8 +112,33 @@ class Removal:
     def end(self, verdict: Note, ready: Ready) -> None:
         """Be out for good: enough of the others know it."""
         self.ended = True
-        self.journal.write(Ended(self.bundles()), ready)
+        self._remember(verdict)
+        self.journal.write(Ended(self.bundles(), self.former), ready)
         ready.notes.append(verdict)
+
+    def _remember(self, verdict: Note) -> None:
+        """Keep the verdict for the next membership; one that published nothing does not hide what is to be told of the
+        one before."""
+        untold = self.former is not None and self.former.published and not self.has_published
+        if self.by is None or untold:
+            return
+        self.former = None
+        if verdict.reason != "left":
+            self.former = Former(
+                number_of(self.by.epoch), verdict.event, verdict.reason != "removed_unknown", self.has_published,
+                self.is_replaced, forced_since(self.by.epoch, self.state.adopted),
+            )  # fmt: skip
+
+    @property
+    def has_published(self) -> bool:
+        """Tell whether this member published events, in any incarnation of it."""
+        own = self.state.own.retained.values() if self.state.me is not None else ()
+        return self.stability.settled_last is not None or any(isinstance(message, ViewMessage) for message in own)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Tell whether the view without this member has another process of its number."""
+        return self.by is not None and self.by.member_of(self.state.pid) is not None
 
     def verdict(self, view: View) -> Note:
         """Return the note that a view removed this member: with how far its own messages count."""

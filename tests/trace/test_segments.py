@@ -244,6 +244,22 @@ def test_what_was_handed_out_before_a_directory_was_wiped_is_no_part_of_what_a_r
     assert notes == []
 
 
+def test_who_returns_with_its_newest_directory_after_an_older_one_was_refused_lost_nothing(tmp_path: Path) -> None:
+    """The second incarnation begins with a copy that knows less; the third goes on from the first."""
+    spooled(tmp_path, 1, 1, *[(Kind.PUBLISH, row(Kind.PUBLISH, 1, 1, n, m_pid=1, m_inc=1, m_seq=n)) for n in range(5)])
+    spooled(tmp_path, 0, 1, *[handed(1, n, n) for n in range(4)])
+    for inc, taken, more in ((2, 1, []), (3, 4, [handed(3, 1, 4)]), (4, 4, [handed(4, 1, 4)])):
+        spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, inc, about={"previous": {2: 1, 3: 1, 4: 3}[inc]})
+        for each in (restarted(inc, taken), *more):
+            spool.add(*each)
+        spool.close()
+    found = Gathering([tmp_path], "alps", "run", "1", durable=True)
+    assert found.incomplete == []
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(1, 0), (1, 1), (1, 2), (1, 3), (4, 4)]
+    assert notes == [(3, 4, "untaken")]
+
+
 def test_rows_that_are_not_numbered_on_are_missing(tmp_path: Path) -> None:
     """Gathering says so too, and adds no row: every reader sees it by itself."""
     spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 1)), (Kind.NOTE, row(Kind.NOTE, 0, 1, 2)))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from whence.errors import TraceError
 from whence.trace.memory import Row
@@ -219,7 +220,7 @@ class NodeFacts(Struct):
     wrong: str | None = None
 
 
-class Handed:
+class Handed(Struct):
     """What the incarnations of one node were handed, in order, as ranges of their deliveries.
 
     A restart says how many events the application had taken. What it was handed beyond that when its process died is
@@ -227,51 +228,63 @@ class Handed:
     taken, unless the application acknowledges by itself: whatever else comes again is a second delivery.
     """
 
-    def __init__(self) -> None:
-        self._stretches: list[tuple[Incarnation, int, int]] = []
-        """(incarnation, first, end): a range of the deliveries of an incarnation."""
-        self._unseen = 0
-        """The number of events that were taken and that no row says were handed out."""
-        self._last: Event | None = None
-        self._batch = 0
-        """The number of last events that follow each other like those of one batch."""
-        self.manual = False
-        """The application of the last incarnation acknowledged by itself."""
+    stretches: list[tuple[int, int, int]] = field(default_factory=list)
+    """(incarnation, first, end): a range of the deliveries of an incarnation."""
+    unseen: int = 0
+    """The number of events that were taken and that no row says were handed out."""
+    last: Event | None = None
+    batch: int = 0
+    """The number of last events that follow each other like those of one batch."""
+    manual: bool = False
+    """The application of the last incarnation acknowledged by itself."""
+    untaken: list[tuple[int, int, int]] = field(default_factory=list)
+    """(incarnation, first, end): ranges that were not taken when an incarnation ended."""
 
     def forget(self) -> None:
         """Begin with a data directory that knows no earlier incarnation: what was handed out before is not counted in
         it."""
-        self._stretches.clear()
-        self._unseen, self._last, self._batch = 0, None, 0
+        self.stretches = []
+        self.unseen, self.last, self.batch = 0, None, 0
+
+    def copy(self) -> "Handed":
+        """Return the same, to go on from later."""
+        return replace(self, stretches=list(self.stretches), untaken=list(self.untaken))
+
+    def back_to(self, inc: int, then: "Handed") -> None:
+        """Go on from an incarnation that others have followed already: they began with an older copy of the data
+        directory, so what that did not know to be taken was taken all the same."""
+        later = [each for each in self.untaken if each[0] > inc]
+        self.stretches, self.untaken = list(then.stretches), then.untaken + later
+        self.unseen, self.last, self.batch, self.manual = then.unseen, then.last, then.batch, then.manual
 
     def begin(self, taken: int) -> bool:
         """Begin an incarnation that says what was taken: what was handed out beyond that was not taken. Return whether
         more was taken than handed out."""
-        beyond = self._unseen + sum(end - first for _, first, end in self._stretches) - taken
-        in_hand = beyond if self.manual else min(beyond, self._batch)
+        beyond = self.unseen + sum(end - first for _, first, end in self.stretches) - taken
+        in_hand = beyond if self.manual else min(beyond, self.batch)
         left = beyond
-        while left > 0 and self._stretches:
-            known, first, end = self._stretches.pop()
+        while left > 0 and self.stretches:
+            inc, first, end = self.stretches.pop()
             cut, void = max(first, end - left), max(first, end - in_hand)
-            known.untaken += [(void, end)] if in_hand > 0 else []
-            self._stretches += [(known, first, cut)] if cut > first else []
+            self.untaken += [(inc, void, end)] if in_hand > 0 else []
+            self.stretches += [(inc, first, cut)] if cut > first else []
             left, in_hand = left - (end - cut), in_hand - (end - void)
-        self._unseen -= min(beyond, 0) + max(left, 0)
-        self._last, self._batch = None, 0
+        self.unseen -= min(beyond, 0) + max(left, 0)
+        self.last, self.batch = None, 0
         return beyond < 0
 
-    def add(self, known: Incarnation, number: int, facts: SegmentFacts) -> None:
+    def add(self, inc: int, number: int, facts: SegmentFacts) -> None:
         """Add the deliveries of a segment; `number` of its incarnation came before them."""
         if facts.first_handed is None:
             return
         end = number + facts.deliveries
-        if self._stretches and self._stretches[-1][0] is known and self._stretches[-1][2] == number:
-            self._stretches[-1] = (known, self._stretches[-1][1], end)
+        if self.stretches and self.stretches[-1][0] == inc and self.stretches[-1][2] == number:
+            self.stretches[-1] = (inc, self.stretches[-1][1], end)
         else:
-            self._stretches.append((known, number, end))
-        follows = self._last is not None and facts.first_handed == (*self._last[:2], self._last[2] + 1)
+            self.stretches.append((inc, number, end))
+        follows = self.last is not None and facts.first_handed == (*self.last[:2], self.last[2] + 1)
         goes_on = follows and facts.batch == facts.deliveries
-        self._last, self._batch = facts.last_handed, facts.batch + (self._batch if goes_on else 0)
+        self.last, self.batch = facts.last_handed, facts.batch + (self.batch if goes_on else 0)
 
 
 def node_facts(facts: Iterable[SegmentFacts]) -> NodeFacts:
@@ -280,13 +293,30 @@ def node_facts(facts: Iterable[SegmentFacts]) -> NodeFacts:
     for each in sorted(facts, key=lambda each: (each.inc, each.number, each.where)):
         by_incarnation.setdefault(each.inc, []).append(each)
     node, handed, spans = NodeFacts(), Handed(), Spans()
+    after: dict[int, Handed] = {}
     for inc, segments in by_incarnation.items():
+        _follow(segments, handed, after)
         node.incarnations[inc] = _incarnation(node, segments, handed, spans)
+        after[inc] = handed.copy()
+    for inc, first, end in handed.untaken:
+        node.incarnations[inc].untaken.append((first, end))
     for passing in node.passes:
         known = node.incarnations[passing.inc]
         passing.untaken, passing.is_resumed = known.untaken, known.taken is not None
     node.spans = [(*publisher, span) for publisher, span in sorted(spans.items())]
     return node
+
+
+def _follow(segments: Sequence[SegmentFacts], handed: Handed, after: dict[int, Handed]) -> None:
+    """Go on from the incarnation that a data directory names as the one before: mostly the last, or none."""
+    head = next((facts.head for facts in segments if facts.head is not None), None)
+    if head is None or "previous" not in head:
+        return
+    previous = head["previous"]
+    if previous is None:
+        handed.forget()
+    elif previous in after and previous != max(after):
+        handed.back_to(previous, after[previous])
 
 
 def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Handed, spans: Spans) -> Incarnation:
@@ -300,8 +330,6 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
             node.unreadable = node.unreadable or facts.unreadable
             continue
         node.wrong = node.wrong or facts.wrong
-        if known.reach is None and head.get("previous", known) is None:
-            handed.forget()
         node.head = node.head or head
         node.founders = node.founders or list(head.get("founders") or ())
         node.name = head.get("name") or node.name
@@ -320,7 +348,7 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
             known.took_more = handed.begin(facts.taken)
         highest = [(*publisher, span.published) for publisher, span in spans.items() if span.published >= 0]
         node.passes.append(SegmentPass(facts.where, facts.inc, facts.whole, deliveries, highest))
-        handed.add(known, deliveries, facts)
+        handed.add(facts.inc, deliveries, facts)
         deliveries += facts.deliveries
         is_manual |= facts.is_manual
         for pid, inc, span in facts.spans:

@@ -384,8 +384,14 @@ def test_of_two_members_the_second_cannot_remove_the_first(tmp_path: Path) -> No
             with pytest.raises(QuorumError, match="without the voters 1") as refused:
                 await two.group.remove(1, DEADLINE_S)
             assert refused.value.missing == (1,)
-            with pytest.raises(UsageError, match="process 7 is no other member"):
+            with pytest.raises(UsageError, match="process 7 is no member of group"):
                 await two.group.remove(7)
+            with pytest.raises(UsageError, match=r"does not remove itself .* leave it"):
+                await two.group.remove(2)
+            with pytest.raises(UsageError, match="no process named 'nobody' was met here"):
+                await two.group.remove("nobody")
+            with pytest.raises(UsageError, match="survivors are different names"):
+                await two.group.force("two")
 
     within(main())
 

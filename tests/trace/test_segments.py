@@ -477,3 +477,14 @@ def test_who_told_of_its_end_published_nothing_else(tmp_path: Path) -> None:
     (verdict,) = judge(shortened(tmp_path, (Kind.LEAVE, row(Kind.LEAVE, 0, 1, 2))), promises=["integrity"])
     assert verdict.outcome is Outcome.BROKEN
     assert "which nobody published" in verdict.sentence
+
+
+def test_the_group_may_be_left_out_where_there_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spooled(tmp_path / "a", 0, 1, handed(1, 0, 0, pid=0))
+    out = ("--out", str(tmp_path / "out"))
+    assert command(["gather", str(tmp_path / "a"), *out]) == 0
+    other = TraceSegmentWriter(tmp_path / "a", "dolomites", "fifo", 0, 1)
+    other.close()
+    assert command(["gather", str(tmp_path / "a"), *out]) == 2
+    assert "traces of the groups alps, dolomites: give one of them" in " ".join(capsys.readouterr().err.split())
+    assert command(["gather", str(tmp_path), *out, "--group", "alpen"]) != 0

@@ -35,7 +35,7 @@ from whence.errors import (
 )
 from whence.net.driver import Driver
 from whence.net.founders import number_of
-from whence.net.membership import Removed, View, check_may_leave, leaving_waits_for
+from whence.net.membership import Removed, View, check_may_leave, leaving_waits_for, without_the_dead
 from whence.types import Level
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class Group(TicketCalls, MembershipCalls):
             raise LeaveTimeoutError(
                 f"group {self.name!r} was not left within {timeout_s:g} s: this member goes on leaving, publishes "
                 f"nothing more, and waits for {leaving_waits_for(self._driver)}; call leave again to go on waiting, "
-                "remove those that are gone for good, or close the group here"
+                f"{without_the_dead(self._driver)}, or close the group here"
             ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -6,7 +6,7 @@ In other groups there is no view, and asking for a change of the members is refu
 import asyncio
 from collections.abc import Sequence
 
-from whence.api.arguments import check_timeout
+from whence.api.arguments import check_timeout, processes_of
 from whence.core.member import Living, ViewStatus
 from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError
 from whence.net.driver import Driver
@@ -76,7 +76,7 @@ class MembershipCalls:
         among the survivors, if one of them is no member, and in groups without views.
         """
         check_timeout(timeout_s)
-        chosen = [number_of(self._peers, survivor) for survivor in survivors]
+        chosen = [number_of(self._peers, survivor) for survivor in processes_of("survivors", survivors)]
         driver, before = self._driver, self._status().generation
         begin_force(driver, chosen, despite_quorum=despite_quorum)
         try:

@@ -275,10 +275,9 @@ class Node:
         `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with the accepted events that are lost; the next publish raises the same.
         Where the member that this process was has been removed meanwhile, a new one joins, and `removed_while_away`
-        of the group is the verdict on the former: with a data directory that is told by the next `open` that succeeds.
-        Raises UsageError, SettingError, JoinError, StorageError; RemovedError where this process is removed again
-        before it is in, or another of its name took its place; with `write`, also what `acquire_ticket` raises:
-        then the group is left again.
+        of the group is the verdict on the former; with a data directory the next `open` that succeeds tells it.
+        Raises UsageError, SettingError, JoinError, StorageError; RemovedError if it is removed again before it is in,
+        or another of its name took its place; with `write`, what `acquire_ticket` raises: then the group is left again.
         """
         check_timeout(timeout_s)
         check_count("inbox_events_max", inbox_events_max)

@@ -163,9 +163,10 @@ class Receipt(Struct, eq=False):
         assert isinstance(member, Living)
         first = await self.accepted()
         last = first.seq + self._count - 1
+        lacking = partial(_not_stored_at, driver, member, last)
         try:
             async with asyncio.timeout(timeout_s):
-                with log_long_wait(lambda: f"group {driver.group!r} waits for a majority to store what was published"):
+                with log_long_wait(lambda: f"group {driver.group!r} waits for majority: {lacking()}"):
                     await driver.until(lambda: (member.majority() or 0) >= last or driver.left)
                     if self._pending.stored is not None and (member.majority() or 0) >= last:
                         await asyncio.shield(self._pending.stored)  # the member counts itself before its disk is done
@@ -175,7 +176,8 @@ class Receipt(Struct, eq=False):
             raise
         except TimeoutError:
             raise OutcomeUnknownError(
-                f"after {timeout_s:g} s no quorum of the voters is known to have the events; it may still come"
+                f"after {timeout_s:g} s no quorum of the voters is known to have the events: {lacking()}; it may still "
+                "come"
             ) from None
         if (member.majority() or 0) < last:
             raise OutcomeUnknownError("the group was closed, and no quorum of the voters is known to have the events")
@@ -294,6 +296,12 @@ def _waits_for_settled(driver: Driver, missing: tuple[int, ...]) -> str:
     away = ", ".join(str(pid) for pid in missing if pid in silent)
     ends = f"; until {away} is back or removed, it stays so" if away else ""
     return f"group {driver.group!r} waits for settled: {_listed(missing)} behind{ends}"
+
+
+def _not_stored_at(driver: Driver, member: Living, last: int) -> str:
+    """Say whom `majority` waits for."""
+    others = tuple(driver.named(pid) for pid in member.majority_lacks(last) if pid != driver.context.me.pid)
+    return f"{_listed(others)} not known to have stored them" if others else "the disk here is not done yet"
 
 
 def _listed(pids: tuple[int, ...]) -> str:

@@ -15,7 +15,7 @@ from whence.places import is_uri
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import GatheredRun, Gathering
 from whence.trace.memory import Phases, Run, Trace
-from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST
+from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST, groups_in
 
 if TYPE_CHECKING:
     from whence.pipeline.storage import AnyPath, Start
@@ -35,7 +35,9 @@ def gather(
         list[str], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to: paths or URIs.")
     ],
     out: Annotated[str, typer.Option(help="Write the trace below this directory, a path or URI, for whence check.")],
-    group: Annotated[str, typer.Option(help="The group.")],
+    group: Annotated[
+        str | None, typer.Option(help="The group. It may be left out where the directories have traces of one only.")
+    ] = None,
     run_id: Annotated[str, typer.Option(help="What to call the run.")] = "live",
     one_clock: Annotated[
         bool, typer.Option(help="All nodes ran on one machine: take its clock for true time, and judge by it.")
@@ -73,6 +75,7 @@ def gather(
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
+    group = group or _only_group(directories)
     if follow:
         _follow(directories, out, group, starting(master, conf), once=once, every_s=every_s, json=json)
         return
@@ -140,6 +143,20 @@ def _follow(
         print_json(0, out=out, steps=last.number + 1, rows=rows, missing=last.missing)
     else:
         print_message(f"{last.number + 1:,} steps: {rows:,} rows, {last.missing:,} lost; {out}")
+
+
+def _only_group(directories: list[str]) -> str:
+    """Return the group of which there are traces. Raises UsageError where it must be named."""
+    if any(map(is_uri, directories)):
+        raise UsageError("give the group (--group): behind URIs it is not looked for")
+    _check_there(places := [Path(each) for each in directories])
+    found = groups_in(places)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"{', '.join(directories)}: no trace of a live node is there; give the directories that nodes "
+                         "wrote traces to (trace=…, --trace)")  # fmt: skip
+    raise UsageError(f"there are traces of the groups {', '.join(found)}: give one of them (--group)")
 
 
 def _check_there(places: "Sequence[AnyPath]") -> None:

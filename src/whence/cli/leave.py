@@ -49,7 +49,7 @@ async def _leave(path: Path, group: str, timeout_s: float) -> None:
     except TimeoutError:
         raise OutcomeUnknownError(
             f"the node is still a member of group {group!r} after {timeout_s:g} s, and goes on leaving: {change}; "
-            "remove those that are gone for good (whence remove)"
+            "remove those that are gone for good (whence remove), or bring enough back for a quorum"
         ) from None
 
 

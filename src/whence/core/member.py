@@ -241,6 +241,9 @@ class Living(Protocol):
         """Return the last event of this incarnation that a quorum of the voters has stored; None where publications do
         not ask for it."""
 
+    def majority_lacks(self, last: int) -> tuple[int, ...]:
+        """Return the voters that are not known to have stored the events of this incarnation up to `last`."""
+
 
 @runtime_checkable
 class Measured(Protocol):

@@ -28,7 +28,8 @@ def number_of(peers: PeerTable, who: object) -> int:
         return int(who)
     number = peers.names.number(who)
     if number is None:
-        raise UsageError(f"no process named {who!r} was met; its name has {NAME_FORM}")
+        wrong = "" if is_name(who) else f", and none can be named so: a name has {NAME_FORM}"
+        raise UsageError(f"no process named {who!r} was met here{wrong}; `whence members` lists those of a group")
     return number
 
 

@@ -116,6 +116,17 @@ def leaving_waits_for(driver: "Driver") -> str:
     return f"{named} to decide a view without this process"
 
 
+def without_the_dead(driver: "Driver") -> str:
+    """Say what to do about members that are gone for good: without a quorum they cannot be removed."""
+    status = driver.member.view_status() if isinstance(driver.member, Living) else None
+    if status is None or status.has_quorum:
+        return "remove those that are gone for good"
+    return (
+        "bring enough of the voters back, because those that answer are no quorum and can remove nobody (where they "
+        "are gone for good, whence force at a member that stays)"
+    )
+
+
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
     """Begin to remove another member; return what it is. Raises QuorumError where those that stay may not decide it,
     UsageError."""
@@ -124,8 +135,12 @@ def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
     if view is None:
         raise NotMemberError(f"this process is in no view of group {driver.group!r}")
     target = next((each for each in view.members if each.pid == pid), None)
-    if target is None or pid == driver.context.me.pid:
-        raise UsageError(f"process {driver.named(pid)} is no other member of group {driver.group!r}")
+    if pid == driver.context.me.pid:
+        raise UsageError(f"a member does not remove itself from group {driver.group!r}: leave it (Group.leave, whence "
+                         "leave), or remove this one at another member")  # fmt: skip
+    if target is None:
+        members = ", ".join(str(driver.named(each.pid)) for each in view.members)
+        raise UsageError(f"process {driver.named(pid)} is no member of group {driver.group!r}; these are: {members}")
     if missing := member.removal_lacks([pid]):
         what = f"process {driver.named(pid)} cannot be removed from group {driver.group!r}"
         raise QuorumError(what, [driver.named(each) for each in missing])

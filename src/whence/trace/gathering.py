@@ -104,7 +104,8 @@ class GatheredRun:
             raise TraceError((wrong or unreadable)[0])
         if not heads:
             raise TraceError(
-                f"no trace of group {self._group!r} was found; give the directories that live nodes wrote traces to"
+                f"no trace of group {self._group!r} was found; give the directories that live nodes wrote traces to, "
+                "and the group's name as it was opened (--group; left out, the groups that are there are named)"
             )
         return heads[0] | {"founders": next((facts.founders for facts in nodes if facts.founders), [])}
 

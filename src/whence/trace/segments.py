@@ -191,6 +191,12 @@ def segments(directory: Path, group: str) -> list[Path]:
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
 
+def groups_in(directories: Iterable[Path]) -> list[str]:
+    """Return the groups that left segments below some directories."""
+    named = (NAME.fullmatch(path.name) for directory in directories for path in directory.rglob("spool-*.rows"))
+    return sorted({bytes.fromhex(found[1]).decode() for found in named if found is not None})
+
+
 def node_of(path: Path) -> int:
     """Return whose rows a segment holds, which its name says. Raises TraceError for other files."""
     found = NAME.fullmatch(path.name)

@@ -115,13 +115,21 @@ class Observed:
         if it is not published yet."""
         if last > self._publisher.published:
             return tuple(self.links.peers)
+        upto = self._unstable_upto(last)
+        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
+
+    def majority_lacks(self, last: int) -> tuple[int, ...]:
+        """Return the voters that are not known to have stored the events of this incarnation up to `last`."""
+        return self.stability.voters_without(self._unstable_upto(last))
+
+    def _unstable_upto(self, last: int) -> int:
+        """Return the number of the last own message, of those that are not stable, with an event up to this one."""
         numbers = [
             number
             for number, message in self.state.own.retained.items()
             if isinstance(message, ViewMessage) and message.bundle.first <= last
         ]
-        upto = max(numbers, default=0)
-        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
+        return max(numbers, default=0)
 
     def unanswered(self) -> tuple[int, ...]:
         """Return the members that have not reported, in this incarnation, how much they have of what was published

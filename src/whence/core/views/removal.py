@@ -34,7 +34,7 @@ class Removal:
         """Who is known to know that view."""
         self.ended = False
         self.former: Former | None = None
-        """The verdict on the last membership of this process that ended by removal, if no later one was opened since."""
+        """The verdict on the last membership of this process that ended by removal, unless a later one was opened."""
         self.bundles: Callable[[], int] = lambda: 0
         """Returns the own messages with events, in all incarnations."""
         self._farewells: dict[int, tuple[int, Instant]] = {}

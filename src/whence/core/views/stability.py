@@ -129,11 +129,7 @@ class Stability:
         state = self.state
         if not self.settings.majority or state.me is None or not state.opened:
             return
-        view, mine = state.view, state.me
-        has = {state.pid: self.links.stored_numbers().get(mine, 0)}
-        for pid, peer in self.links.peers.items():
-            if self._counts(peer):
-                has[pid] = peer.stored[self.links.place]
+        view, has = state.view, self._stored(state.me)
         for number in sorted({has[voter.pid] for voter in view.voters if voter.pid in has}, reverse=True):
             if number <= self.majority:
                 return
@@ -141,6 +137,22 @@ class Stability:
                 self.majority = number
                 self._note_majority(number, ready)
                 return
+
+    def _stored(self, mine: MemberId) -> dict[int, int]:
+        """Return up to which own message each member has stored, as far as that counts here."""
+        has = {self.state.pid: self.links.stored_numbers().get(mine, 0)}
+        for pid, peer in self.links.peers.items():
+            if self._counts(peer):
+                has[pid] = peer.stored[self.links.place]
+        return has
+
+    def voters_without(self, number: int) -> tuple[int, ...]:
+        """Return the voters that are not known to have stored the own messages up to a number."""
+        state = self.state
+        if state.me is None or not state.opened:
+            return ()
+        has = self._stored(state.me)
+        return tuple(voter.pid for voter in state.view.voters if has.get(voter.pid, 0) < number)
 
     def _note_majority(self, number: int, ready: Ready) -> None:
         own = self.state.own

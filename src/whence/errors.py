@@ -59,7 +59,7 @@ class RemovedError(NotMemberError):
             how = f"an operator forced the group to go on without this member, as generation {generation}, view {epoch}"
         super().__init__(f"{how}{told}" + ("" if was_away else f"; {what}"))
         self.epoch = epoch
-        """The view that is without it."""
+        """A view that is without it: that which removed it or, after a force, one that it met."""
         self.cut = cut
         """The last of its events that took effect, as (process, incarnation, number); None: none did, or it is not
         known."""

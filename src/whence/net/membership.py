@@ -46,7 +46,7 @@ class Removed(Struct, frozen=True):
     """The others removed this member; nothing comes after it."""
 
     epoch: int
-    """The view that is without it."""
+    """A view that is without it: that which removed it or, after a force, one that it met."""
     cut: EventId | None
     """The last of its own events that took effect; later ones never will. None: none did, or it is not known."""
     is_known: bool = True

@@ -30,7 +30,7 @@ def judge(living: Living) -> Verdict:
             at_stake += _judge_leave(living, owed, membership, membership.leave)
     return owed.verdict(
         f"{counted(at_stake, 'member')} learnt, when they were out, which of their events took effect",
-        at_stake=at_stake, nothing="nobody who had published learnt that it is out",
+        at_stake=at_stake, nothing="nobody who had published learnt which of its events took effect",
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import EPOCH, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 
 PROMISE = "verdict"
-NOTHING = "nobody who had published learnt that it is out"
+NOTHING = "nobody who had published learnt which of its events took effect"
 UNRECORDED = "nobody recorded the view without the member"
 
 _GONE = ("p_node", "p_life")

@@ -520,6 +520,25 @@ def only_listens(bug: str | None) -> bool:
     return bool(group.told(2, "removed"))
 
 
+def is_told_by_a_stranger(bug: str | None) -> bool:
+    """T51: while a member is cut off, a newcomer comes, it is removed itself, and all others leave: the newcomer alone
+    can tell it, of a view that does not follow the one it knows."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.mute = {0}
+    group.join(9, 1)
+    group.wait(SECOND, lose=touching(0))
+    group.remove(1, 0)
+    group.wait(SECOND, lose=touching(0))
+    assert group.pids(9) == [1, 2, 9]
+    for pid in (2, 1):
+        group.leave(pid)
+        group.wait(SECOND, lose=touching(0))
+        assert group.told(pid, "left")
+        group.crash(pid)
+    group.wait(3 * SECOND)
+    return bool(group.told(0, "removed"))
+
+
 def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
     """T48: a survivor hears from a newcomer, before anybody, that an operator went on with it."""
     group = Group(CAUSAL, bug, DURABLE)
@@ -554,6 +573,33 @@ def restarts_with_what_must_wait(bug: str | None) -> bool:
         group.restart(pid)
     group.wait(3 * SECOND)
     return all(set(group.log[pid]) == {*causes, last} for pid in (0, 1))
+
+
+def speaks_before_it_acknowledges(bug: str | None) -> bool:
+    """T50: a newcomer opens in a view without a dead member, whose last event it lacks; what it publishes then comes to
+    the others before its acknowledgement, which says what it lacks."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.join(9, 0)
+    unopened = both(of(ViewAck), between([0, 1, 2], [9]))
+    group.wait(200 * MS, hold=unopened)
+    assert group.pids(2) == [0, 1, 2, 9]
+    last = group.publish(2)
+    lost = both(of(ViewMessage), between([0, 1, 2], [9]))
+    group.flow(hold=unopened, lose=lost)
+    assert last in group.log[0]
+    assert last in group.log[1]
+    group.crash(2)
+    group.remove(0, 2)
+    unasked, unheard = both(of(Fetch), between([9], [0, 1])), both(of(ViewAck), between([9], [0, 1]))
+    group.wait(200 * MS, hold=either(unopened, unheard), lose=either(lost, unasked))
+    assert group.pids(9) == [0, 1, 9]
+    group.drop(unheard)
+    group.flow(hold=unheard, lose=either(lost, unasked))
+    assert group.is_live(9)
+    group.publish(9)
+    group.wait(100 * MS, hold=unheard, lose=either(lost, unasked))
+    group.wait(3 * SECOND)
+    return last in group.log[9]
 
 
 def restarts_with_the_only_copy(bug: str | None) -> bool:
@@ -632,6 +678,8 @@ def _has_decided(group: Group, pids: list[int]) -> bool:
 
 STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("report_quorum", is_not_asked_in_time),
+    ("asks_only_whom_it_knows", is_told_by_a_stranger),
+    ("takes_messages_for_acknowledgements", speaks_before_it_acknowledges),
     ("stale_joins", lets_an_old_request_arrive),
     ("no_flush", dies_with_the_only_copy),
     ("no_floor", loses_a_majority_in_two_steps),

@@ -141,8 +141,16 @@ class Changes:
             self.adopt(view, now, ready)
         elif self._excludes(item):
             self._removed(view, now, ready)
-        else:
+        elif sender in self.links.peers:
             self.links.owe(now, at_once=True)
+        else:
+            self._ask_stranger(sender, now)
+
+    def _ask_stranger(self, sender: int, now: Instant) -> None:
+        """Ask who came after this member lost sight of the group for the views between; at the pace of
+        acknowledgements, because each answer may hold several views that do not follow either."""
+        self.links.stranger = sender
+        self.links.owe(now)
 
     def _excludes(self, item: Decree) -> bool:
         """Tell whether a view that does not follow the latest known shows that this member is out. An operator's view

@@ -54,6 +54,9 @@ class Links:
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
         self.all_armed = False
         """An answer of every member is expected, or repeated for."""
+        self.stranger: int | None = None
+        """Who told of a later view and is in none that is known here: the next acknowledgement asks it for the views
+        between, which nobody else may know any more (T51)."""
         self.told_all: Callable[[Instant], None] | None = None
         """Called when all members are sent something that says how far this one is, and its clock."""
 
@@ -216,7 +219,7 @@ class Links:
         if ack.promise:
             self._promised(peer.member, got[latest.place_of(pid)], ack.promise)
         if ack.adopted >= peer.adopted:
-            peer.speaks_of(ack.removed)
+            peer.speaks_of(ack.removed, ack.entered)
             if ack.adopted < latest.epoch:
                 self._carry_removed(peer, view, ack)
         peer.adopted = max(peer.adopted, ack.adopted)
@@ -319,6 +322,9 @@ class Links:
                 ready.send.append(Send(self.all, ack))
                 if self.told_all is not None:
                     self.told_all(now)
+            if self.stranger is not None:
+                ready.send.append(Send((self.stranger,), ack))
+                self.stranger = None
         if any(stream.taken < stream.got for stream in self.state.streams.values()):
             self.ack_at = now + self.settings.ack_ns
 
@@ -377,7 +383,7 @@ class Links:
             if place >= 0 and state.latest.members[place] == stream.member:
                 if peer.taken[place] < number:
                     return True
-            elif peer.removed.get(stream.member, NEVER) < number:
+            elif peer.taken_of_removed(stream.member, state.removal_of(stream.member)) < number:
                 return True
         return False
 

@@ -16,7 +16,7 @@ class Peer:
 
     __slots__ = (
         "_got", "_said", "_taken", "adopted", "answered", "backoff", "entered", "first", "heard_at", "incarnation",
-        "member", "place", "removed", "retry_at", "sent", "since", "stored", "suspected_at",
+        "member", "place", "removed", "retry_at", "sent", "since", "spoke_in", "stored", "suspected_at",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
@@ -32,6 +32,8 @@ class Peer:
         """Its latest message that says how far it is: looked at when somebody asks, which is rarer than messages."""
         self.removed: dict[MemberId, int] = {}
         """Of removed members that are not finished there: what it has taken."""
+        self.spoke_in = -1
+        """The latest view that it had entered when it said of which removed members something is left there."""
         self.first: int | None = None
         """The first own message that is for it; None: it has no place in any view that was entered here."""
         self.sent = 0
@@ -87,12 +89,18 @@ class Peer:
         if stored is not None:
             self.stored = list(map(max, self.stored, stored))
 
-    def speaks_of(self, removed: Sequence[tuple[int, int, int]]) -> None:
+    def speaks_of(self, removed: Sequence[tuple[int, int, int]], entered: int) -> None:
         """Take over of which removed members it has something to take, and what it has taken: of others it has all."""
+        self.spoke_in = max(self.spoke_in, entered)
         self.removed = {
             MemberId(pid, joined): max(number, self.removed.get(MemberId(pid, joined), 0))
             for pid, joined, number in removed
         }
+
+    def taken_of_removed(self, member: MemberId, epoch: int) -> int:
+        """Return what its application has taken of a member that a view removed. Who no longer speaks of it, in that
+        view or later, has all; its messages say nothing of it (T50)."""
+        return self.removed.get(member, NEVER if self.spoke_in >= epoch else 0)
 
     def forget_untaken(self) -> None:
         """Forget what an earlier incarnation had and its application had not taken: it may be lost."""

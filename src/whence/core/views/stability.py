@@ -5,7 +5,7 @@ and no longer speaks of it, has all of it. For a quorum only those count that ar
 forgotten when nothing of it is missing, retained or untaken.
 """
 
-from whence.core.ready import NEVER, Note, Ready
+from whence.core.ready import Note, Ready
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
 from whence.core.views.peers import Peer
@@ -74,19 +74,9 @@ class Stability:
         self._count_majority(ready)
 
     def _taken_of_removed(self, member: MemberId) -> list[tuple[int, int]]:
-        """Return what every other member has taken of one that was removed. Who no longer speaks of it has all."""
-        epoch = self._removal_of(member)
-        return [
-            (peer.member.joined, peer.removed.get(member, NEVER if peer.entered >= epoch else 0))
-            for peer in self.links.peers.values()
-        ]
-
-    def _removal_of(self, member: MemberId) -> int:
-        """Return the epoch of the view that removed a member."""
-        for epoch in sorted(self.state.views):
-            if self.state.views[epoch].cut_of(member) is not None:
-                return epoch
-        return NEVER
+        """Return what every other member has taken of one that was removed."""
+        epoch = self.state.removal_of(member)
+        return [(peer.member.joined, peer.taken_of_removed(member, epoch)) for peer in self.links.peers.values()]
 
     def _drop_stable(self, stream: Stream, by_all: int, taken: list[tuple[int, int]]) -> None:
         """Drop what all have taken, and what was taken by those it is for: members as old as its view."""

@@ -115,6 +115,12 @@ class ViewState:
                 added.append(stream)
         return added
 
+    def removal_of(self, member: MemberId) -> int:
+        """Return the epoch of the view that removed a member; the oldest that is known, if that one is forgotten."""
+        return next(
+            (epoch for epoch in sorted(self.views) if self.views[epoch].cut_of(member) is not None), min(self.views)
+        )
+
     def has_room_for(self, view: View) -> bool:
         """Tell whether the members of a view can be counted here, besides those removed that are not finished."""
         fresh = sum(member not in self.streams for member in view.members)

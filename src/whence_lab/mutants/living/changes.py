@@ -275,6 +275,13 @@ class TellsWhoSpeaks(Removal):
         pass
 
 
+class AsksOnlyWhomItKnows(Changes):
+    """Asks only members of the view it knows for views that it lacks (T51)."""
+
+    def _ask_stranger(self, sender: int, now: Instant) -> None:
+        self.links.owe(now, at_once=True)
+
+
 class SpeaksOfWhatItNeverKnew(Links):
     """Tells others that the views before it came are forgotten (T48)."""
 

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from whence.core.ready import Ready
 from whence.core.views.inbox import Inbox
-from whence.core.views.items import Message, Report, ViewAck
+from whence.core.views.items import Message, Report, ViewAck, ViewMessage
 from whence.core.views.journal import Entry, Frozen, Journal, Voted
 from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
@@ -122,6 +122,14 @@ class StableWhenReceived(Links):
 
 
 # --- what is acknowledged ---
+
+
+class TakesMessagesForAcknowledgements(Links):
+    """Concludes from a message that its publisher has all of those whom the view is without (T50)."""
+
+    def take_message(self, peer: Peer, incarnation: int, message: ViewMessage) -> None:
+        super().take_message(peer, incarnation, message)
+        peer.spoke_in = max(peer.spoke_in, peer.entered)
 
 
 class StoresAfterTheReport(Links):

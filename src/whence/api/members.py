@@ -24,6 +24,11 @@ class Member(NamedPid):
     """Messages that were received here and that its application is not known to have taken; None in groups whose
     members do not change by views."""
 
+    @property
+    def pid(self) -> int:
+        """Return its number, which it is."""
+        return int(self)
+
 
 def member_of(driver: Driver, peers: PeerTable, pid: int) -> Member:
     """Return what is known now of a process, as a member of a group."""

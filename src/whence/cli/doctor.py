@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -131,7 +132,12 @@ def _java() -> tuple[str, str]:
     try:
         spark = f"Spark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
-        return WORSE, "whence verify, report and merge need Spark: pip install 'whence[spark]'; members run without"
+        if find_spec("duckdb") is not None:
+            return WORSE, "input of up to some GB is judged here; larger needs Spark: pip install 'whence[spark]'"
+        return WORSE, (
+            "whence verify, report and merge need DuckDB for small input, Spark for any: pip install 'whence[local]' "
+            "or 'whence[spark]'; members run without"
+        )
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     if java is None:

@@ -520,6 +520,18 @@ def only_listens(bug: str | None) -> bool:
     return bool(group.told(2, "removed"))
 
 
+def removes_too_many_together(bug: str | None) -> bool:
+    """T52: two members remove a dead one, and each a live one besides: all three are more than can be removed, and
+    neither has heard of the other's wish."""
+    group = Group(CAUSAL, bug, DURABLE, founders=5)
+    group.crash(4)
+    for leader, others in ((0, (3, 4)), (1, (0, 4))):
+        for pid in others:
+            group.remove(leader, pid)
+    group.wait(4 * SECOND)
+    return 4 not in group.pids(2)
+
+
 def is_told_by_a_stranger(bug: str | None) -> bool:
     """T51: while a member is cut off, a newcomer comes, it is removed itself, and all others leave: the newcomer alone
     can tell it, of a view that does not follow the one it knows."""
@@ -678,6 +690,7 @@ def _has_decided(group: Group, pids: list[int]) -> bool:
 
 STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("report_quorum", is_not_asked_in_time),
+    ("never_yields", removes_too_many_together),
     ("asks_only_whom_it_knows", is_told_by_a_stranger),
     ("takes_messages_for_acknowledgements", speaks_before_it_acknowledges),
     ("stale_joins", lets_an_old_request_arrive),
@@ -729,6 +742,7 @@ def test_the_protocol_passes_and_the_planted_bug_does_not(bug: str, story: Calla
 UNSEEN = {
     "no_closing": "a newcomer that has what nobody can supply is removed with the dead: nobody who stays has it",
     "leaver_is_dead": "a trace does not show who wants to leave",
+    "never_yields": "a trace does not show who is to be removed, and at `causal` nobody waits for it",
 }
 """Bugs whose stories show what goes wrong, and that break no promise an oracle can see."""
 

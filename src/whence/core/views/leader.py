@@ -18,7 +18,7 @@ from whence.limits import MESH_MEMBERS_MAX
 from whence.types import Instant
 
 YIELD_NS = 4_000_000_000
-"""How long a member that learns that others remove it leaves the lead to them."""
+"""How long a member leaves the lead to others that remove it, or so many others that no quorum would be left."""
 
 GIVEN_UP_NS = 8_000_000_000
 """How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
@@ -209,10 +209,8 @@ class Leader:
             if pid in present and pid not in plan.remove
         }
         if frozen:
-            if self.state.pid in frozen and attempt.view.voters[0].pid != self.state.pid:
-                self.yields_until = (
-                    now + YIELD_NS
-                )  # somebody removes this one: of two that remove each other, one yields
+            if self.state.pid in frozen or not self._may_remove(plan.remove | frozen, plan.leavers):
+                self._yield(attempt, now)
             if plan.remove:
                 self._grow(attempt, frozen, now, ready)
             else:
@@ -229,6 +227,12 @@ class Leader:
         attempt.targets = self._targets(attempt)
         attempt.phase = Phase.FLUSH
         ready.send.append(Send(attempt.asked, Target(attempt.view.epoch, attempt.ballot, attempt.targets)))
+
+    def _yield(self, attempt: Attempt, now: Instant) -> None:
+        """Remove nobody for a while: of members that remove each other, or more together than can be, the first voter
+        goes on, and of the others each waits longer than those before it (T52)."""
+        place = [voter.pid for voter in attempt.view.voters].index(self.state.pid)
+        self.yields_until = now + YIELD_NS + place * YIELD_NS // 4 if place else now
 
     def _is_quorum(self, attempt: Attempt, answers: Iterable[int]) -> bool:
         """Tell whether those that answered are a quorum of the voters."""

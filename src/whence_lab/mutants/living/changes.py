@@ -275,6 +275,13 @@ class TellsWhoSpeaks(Removal):
         pass
 
 
+class NeverYields(Leader):
+    """Goes on removing where others remove so many that no quorum would be left (T52)."""
+
+    def _yield(self, attempt: Attempt, now: Instant) -> None:
+        pass
+
+
 class AsksOnlyWhomItKnows(Changes):
     """Asks only members of the view it knows for views that it lacks (T51)."""
 

@@ -200,10 +200,12 @@ class Wishes:
                 frozen |= dict.fromkeys(wish.frozen)
                 lets_go |= wish.lets_go
             self._lead(condemned, leavers, joins, frozen, lets_go, now, ready)
-        elif condemned or leavers or joins or lets_go:
-            wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
-            ready.send.append(Send((leads,), wish))
-            self._expect(leads, now)
+        else:
+            self._give_up_lead(now)
+            if condemned or leavers or joins or lets_go:
+                wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
+                ready.send.append(Send((leads,), wish))
+                self._expect(leads, now)
         if (
             condemned
             or leavers
@@ -219,6 +221,13 @@ class Wishes:
         elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
             self.next_at = max(now + 4 * pace, self._promote_at)
         self.look(self.lags.next_at)
+
+    def _give_up_lead(self, now: Instant) -> None:
+        """Forget an attempt that does not move, where another member is to lead: who froze something for it would else
+        take it for pursued (T53)."""
+        attempt = self.leader.attempt
+        if attempt is not None and now - attempt.moved_at >= self._patience:
+            self.leader.attempt = None
 
     def end_alone(self, now: Instant, ready: Ready) -> None:
         """End the group as its last member, once those that left with this one have heard that it knows."""

@@ -227,8 +227,9 @@ def _force(plan: Plan, rng: Random) -> None:
     if rng.random() >= FORCED:
         return
     founders = list(range(plan.founders))
-    if rng.random() < 0.5:
-        survivors = rng.sample(founders, rng.randint(1, max(1, (plan.founders - 1) // 2)))
+    alive = [node for node in founders if node not in plan.dead]
+    if alive and rng.random() < 0.5:
+        survivors = rng.sample(alive, min(len(alive), rng.randint(1, max(1, (plan.founders - 1) // 2))))
         at = SAFETY_NS + 1_000 * MS
         for node in founders:
             if node not in survivors and node not in plan.dead:

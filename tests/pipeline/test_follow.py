@@ -1,11 +1,17 @@
 """Following live nodes: every row once as segments grow, whatever breaks in between, and what was lost is said."""
 
+import json
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.conftest import mount_option
+from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.segments import GROUP, LiveNode
 from whence.errors import StorageError, UsageError
 from whence.pipeline import follow as following
@@ -82,3 +88,40 @@ def test_who_follows_later_goes_on_and_the_other_stops(spark: SparkSession, tmp_
         read_followed(spark, mounted / "elsewhere")
     with pytest.raises(UsageError, match="give the directories"):
         follow(spark, [mounted / "nowhere"], GROUP, mounted / "other", once=True)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+def test_a_follower_killed_at_any_moment_reads_every_row_once(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, seed: int, long_mode: bool
+) -> None:
+    """Real processes, kill -9, on a file system without local paths, five times in each of three, while nodes write:
+    every row is read once, and manifests count exactly the rows that their steps wrote."""
+    nodes = [LiveNode(tmp_path / "behind" / "nodes" / str(number), number) for number in range(3)]
+    published = Counter[int]()
+    rng, out = Random(seed), tmp_path / "behind" / "out"
+    name, behind = mount_option("killed", tmp_path / "behind")
+    place = "viewfs://killed/data"
+    words = ("gather", f"{place}/nodes", "--out", f"{place}/out", "--group", GROUP, "--follow", "--every-s", "0.1")
+    command = command_of(*words, settings={f"spark.hadoop.{name}": behind})
+
+    def write() -> None:
+        number = rng.randrange(len(nodes))
+        published[number] += 1
+        nodes[number].publish(published[number])
+
+    for _ in range(5 if long_mode else 1):
+        before = len(committed(out))
+        assert killed(command, lambda before=before: len(committed(out)) > before, rng, 1.5, write)  # type: ignore[misc]
+    for node in nodes:
+        node.close()
+    told = json.loads(finished([*command, "--once"]))
+    wanted = sorted((number, ev) for number in range(3) for ev in range(published[number] + 1))
+    assert numbers(spark, mounted / "out") == wanted
+    assert (told["rows"], told["missing"]) == (len(wanted), 0)
+    files = [out / "manifests" / f"{step}.json" for step in committed(out)]
+    steps = [msgspec.json.decode(file.read_bytes(), type=following.Step) for file in files]
+    written = read_followed(spark, mounted / "out").groupBy("step").count().collect()
+    assert {int(row["step"]): row["count"] for row in written} == {step.number: step.rows for step in steps}
+    assert [step.number for step in steps] == list(range(len(steps)))
+    assert {each.next_ev for each in steps[-1].incarnations.values()} == {published[number] + 1 for number in range(3)}
+    assert steps[-1].missing == 0

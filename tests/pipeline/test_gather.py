@@ -12,7 +12,7 @@ from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.segments import GROUP, LiveNode, live_world
 from whence.check.judge import judge
 from whence.errors import TraceError, UsageError
-from whence.pipeline.gather import gather_on_spark
+from whence.pipeline.gather import SparkGathering, gather_on_spark
 from whence.pipeline.storage import UriPath
 from whence.trace.gathering import GatheredRun, Gathering, gather
 from whence.trace.memory import Row, Trace
@@ -76,6 +76,17 @@ def test_what_cannot_be_gathered_is_told_in_a_sentence(spark: SparkSession, moun
     with pytest.raises(TraceError, match="is no trace segment"):
         gather_on_spark(spark, [mounted / "bad"], mounted / "traces", GROUP, "run", "1")
     assert not (mounted / "traces").exists()
+
+
+def test_a_segment_that_is_removed_while_it_is_gathered_is_told_in_a_sentence(
+    spark: SparkSession, mounted: UriPath, tmp_path: Path
+) -> None:
+    LiveNode(tmp_path / "behind" / "nodes", 0).close()
+    gathering = SparkGathering(spark, [mounted / "nodes"], GROUP)
+    next((tmp_path / "behind" / "nodes").iterdir()).unlink()
+    with pytest.raises(TraceError, match="a segment was removed while it was gathered"):
+        gathering.look("run", "1")
+    gathering.close()
 
 
 @pytest.mark.long

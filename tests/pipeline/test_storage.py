@@ -18,6 +18,7 @@ from tests.check.worlds import causal_world
 from tests.pipeline.conftest import mount_option
 from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.logs import in_order, made_log, write_files
+from tests.pipeline.segments import LiveNode
 from whence.cli.app import run
 from whence.errors import StorageError, TraceError, UsageError
 from whence.pipeline import manifest, stream_step
@@ -165,6 +166,26 @@ def test_logs_behind_a_uri_are_merged_like_those_on_disk(spark: SparkSession, tm
     assert not (mounted / "strict").exists()
 
 
+def test_mappings_lie_behind_uris_too_and_the_only_group_is_found_there(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behind = tmp_path / "behind"
+    (behind / "mapping.toml").write_text('pid = "cast(who as int)"\nl = "seq"\n', encoding="utf-8")
+    (behind / "logs").mkdir()
+    (behind / "logs" / "a.ndjson").write_text('{"who": 1, "seq": 1}\n{"who": 1, "seq": 2}\n', encoding="utf-8")
+    words = ["merge", str(mounted / "logs"), "--out", str(mounted / "merged")]
+    assert run([*words, "--mapping", str(mounted / "mapping.toml"), "--json"]) == 0, capsys.readouterr().err
+    assert json.loads(capsys.readouterr().out)["rows"] == 2
+    assert run([*words, "--mapping", str(mounted / "none.toml")]) == 2
+    assert "--mapping: viewfs:" in capsys.readouterr().err
+    LiveNode(behind / "nodes", 0).close()
+    assert run(["gather", str(mounted / "nodes"), "--out", str(mounted / "traces"), "--json"]) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert run(["gather", (behind / "nodes").as_uri(), "--out", (behind / "here").as_uri(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == there["rows"] > 0
+    assert (behind / "here" / "run_id=live" / "run.json").is_file()
+
+
 def streamed(spark: SparkSession, place: UriPath, rules: Rules = BRISK, **how: Any) -> None:
     how = {"once": True, "flush": True, "files_per_batch": 1} | how
     run_stream(spark, place / "logs", place / "out", place / "work", rules, {}, **how)
@@ -223,7 +244,7 @@ def test_tables_pages_and_sweeps_go_to_uris(
     spark: SparkSession, tmp_path: Path, mounted: UriPath, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_trace(tmp_path / "behind" / "traces", causal_world(1, 3, 20))
-    (tmp_path / "plan.toml").write_text("[grid]\nlevel = ['fifo']\nnodes = [3]\nevents = [2]\n")
+    (tmp_path / "behind" / "plan.toml").write_text("[grid]\nlevel = ['fifo']\nnodes = [3]\nevents = [2]\n")
     traces = str(mounted / "traces")
     assert run(["metrics", traces, "--out", str(mounted / "tables")]) == 0, capsys.readouterr().err
     assert spark.read.parquet(str(mounted / "tables" / "run_metrics")).count() == 1
@@ -233,8 +254,8 @@ def test_tables_pages_and_sweeps_go_to_uris(
     assert run(["report", traces, "--out", str(mounted / "pages" / "one.html")]) == 0
     assert b"Whence report" in (mounted / "pages" / "one.html").read_bytes()
     for extra in ([], ["--resume"]):
-        assert run(["sweep", str(tmp_path / "plan.toml"), "--out", str(mounted / "sweep"), *extra]) == 0
-    assert run(["sweep", str(tmp_path / "plan.toml"), "--out", str(mounted / "sweep")]) == 2
+        assert run(["sweep", str(mounted / "plan.toml"), "--out", str(mounted / "sweep"), *extra]) == 0
+    assert run(["sweep", str(mounted / "plan.toml"), "--out", str(mounted / "sweep")]) == 2
 
 
 def imbalances(steps: list[Manifest]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Where commands write: a directory or file of this machine."""
+"""Where commands read and write: a directory or file of this machine, or a URI."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Final
 
 from whence.errors import UsageError
 
+_FILE: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -13,6 +14,11 @@ def is_uri(place: object) -> bool:
     """Return whether a place is a URI of a file system other than this machine's disk."""
     text = str(place)
     return _URI.match(text) is not None and not text.startswith("file:")
+
+
+def path_of(place: object) -> Path:
+    """Return a place of this machine's disk, which may be given as file:/…, as a path."""
+    return Path(_FILE.sub("", str(place), count=1))
 
 
 def local(path: Path, option: str) -> Path:

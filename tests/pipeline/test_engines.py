@@ -17,8 +17,9 @@ from tests.pipeline.logs import made_log, write_files
 from tests.pipeline.test_agreement import clean_traces
 from tests.pipeline.test_report import live_trace
 from whence.errors import UsageError
+from whence.pipeline import engine as engines
 from whence.pipeline.batch import MergeCounts
-from whence.pipeline.engine import LOCAL_BYTES, Engine, run_on
+from whence.pipeline.engine import LOCAL_BYTES_MAX, Engine, local_bytes, run_on
 from whence.pipeline.events import find_input
 from whence.pipeline.frames import F, Window
 from whence.pipeline.local.errors import NotLocal
@@ -49,13 +50,28 @@ def taken(engine: Engine, size: int, **asked: bool) -> str:
 
 def test_small_input_is_for_the_local_engine_unless_somebody_asks_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WHENCE_MASTER", raising=False)
-    assert taken(Engine.AUTO, 1000) == taken(Engine.LOCAL, LOCAL_BYTES + 1) == "local"
-    assert taken(Engine.AUTO, LOCAL_BYTES + 1) == taken(Engine.SPARK, 1000) == "spark"
+    assert taken(Engine.AUTO, 1000) == taken(Engine.LOCAL, local_bytes() + 1) == "local"
+    assert taken(Engine.AUTO, local_bytes() + 1) == taken(Engine.SPARK, 1000) == "spark"
     assert taken(Engine.AUTO, 1000, asks_spark=True) == taken(Engine.AUTO, 1000, is_here=False) == "spark"
     with pytest.raises(UsageError, match="does not know places behind a URI"):
         taken(Engine.LOCAL, 1000, is_here=False)
     monkeypatch.setenv("WHENCE_MASTER", "local[2]")
     assert taken(Engine.AUTO, 1000) == "spark"
+
+
+def test_the_local_engine_gets_what_takes_half_of_the_memory_and_no_more_than_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(engines, "_CONTAINER", limit)
+    limit.write_text(f"{6 << 20}\n")
+    assert local_bytes() == 1 << 20
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 12 << 18}.__getitem__)
+    for without in ("max\n", "", str(1 << 60)):
+        limit.write_text(without)
+        assert local_bytes() == 2 << 30
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 30}.__getitem__)
+    assert local_bytes() == LOCAL_BYTES_MAX
 
 
 def test_what_the_local_engine_does_not_know_is_done_by_spark_or_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,19 @@
 """Following live nodes: every row once as segments grow, whatever breaks in between, and what was lost is said."""
 
+import json
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.conftest import mount_option
+from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.segments import GROUP, LiveNode
-from whence.errors import StorageError, UsageError
+from whence.errors import InternalError, StorageError, UsageError
 from whence.pipeline import follow as following
 from whence.pipeline.follow import Following, Lost, committed, follow, read_followed
 from whence.pipeline.storage import UriPath
@@ -56,6 +62,45 @@ def test_rows_are_followed_once_as_segments_grow_and_losses_are_said(
         node.close()
 
 
+@pytest.mark.parametrize("moment", ["_look", "_write", "_content"])
+def test_a_segment_that_is_removed_while_a_step_reads_is_lost_and_stops_nothing(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Its node removes its two oldest segments: after they were listed, after they were looked into, or once the step
+    has begun to read. The step commits what is left, and counts the rest."""
+    node = LiveNode(tmp_path / "behind" / "nodes", 0)
+    for seq in range(1, 40):
+        node.publish(seq)
+    node.close()
+    oldest = sorted((tmp_path / "behind" / "nodes").iterdir())[:2]
+    real = getattr(Following, moment)
+
+    def removes(following: Following, *given: Any) -> Any:
+        found = real(following, *given) if moment == "_content" else None
+        for each in oldest:
+            each.unlink(missing_ok=True)
+        return found if moment == "_content" else real(following, *given)
+
+    monkeypatch.setattr(Following, moment, removes)
+    step = follow(spark, [mounted / "nodes"], GROUP, mounted / "out", once=True)
+    [lost] = step.lost
+    assert (lost.first, step.missing, step.rows) == (0, lost.end, 40 - lost.end)
+    assert 1 < lost.end < 40
+    assert numbers(spark, mounted / "out") == [(0, ev) for ev in range(lost.end, 40)]
+
+
+def test_a_step_that_lost_rows_of_a_segment_that_is_there_is_not_committed(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LiveNode(tmp_path / "behind" / "nodes", 0).close()
+    LiveNode(tmp_path / "behind" / "nodes", 1).close()
+    real = Following._write
+    monkeypatch.setattr(Following, "_write", lambda following, facts, where: real(following, facts[:1], where))
+    with pytest.raises(InternalError, match="does not balance and is not committed: 2 rows are in segments, 1 were"):
+        follow(spark, [mounted / "nodes"], GROUP, mounted / "out", once=True)
+    assert committed(mounted / "out") == []
+
+
 def test_what_a_step_knows_about_incarnations_adds_up() -> None:
     before = following.Step()
     facts = [
@@ -82,3 +127,41 @@ def test_who_follows_later_goes_on_and_the_other_stops(spark: SparkSession, tmp_
         read_followed(spark, mounted / "elsewhere")
     with pytest.raises(UsageError, match="give the directories"):
         follow(spark, [mounted / "nowhere"], GROUP, mounted / "other", once=True)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+def test_a_follower_killed_at_any_moment_reads_every_row_once(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath, seed: int, long_mode: bool
+) -> None:
+    """Real processes, kill -9, on a file system without local paths, five times in each of three, while nodes write:
+    every row is read once, and manifests count exactly the rows that their steps wrote."""
+    behind = tmp_path / "behind"
+    nodes = [LiveNode(behind / "nodes" / str(number), number, segments_max=10**4) for number in range(3)]
+    published = Counter[int]()
+    rng, out = Random(seed), behind / "out"
+    name, mount = mount_option("killed", behind)
+    place = "viewfs://killed/data"
+    words = ("gather", f"{place}/nodes", "--out", f"{place}/out", "--group", GROUP, "--follow", "--every-s", "0.1")
+    command = command_of(*words, settings={f"spark.hadoop.{name}": mount})
+
+    def write() -> None:
+        number = rng.randrange(len(nodes))
+        published[number] += 1
+        nodes[number].publish(published[number])
+
+    for _ in range(5 if long_mode else 1):
+        before = len(committed(out))
+        assert killed(command, lambda before=before: len(committed(out)) > before, rng, 1.5, write)  # type: ignore[misc]
+    for node in nodes:
+        node.close()
+    told = json.loads(finished([*command, "--once"]))
+    wanted = sorted((number, ev) for number in range(3) for ev in range(published[number] + 1))
+    assert numbers(spark, mounted / "out") == wanted
+    assert (told["rows"], told["missing"]) == (len(wanted), 0)
+    files = [out / "manifests" / f"{step}.json" for step in committed(out)]
+    steps = [msgspec.json.decode(file.read_bytes(), type=following.Step) for file in files]
+    written = read_followed(spark, mounted / "out").groupBy("step").count().collect()
+    assert {int(row["step"]): row["count"] for row in written} == {step.number: step.rows for step in steps}
+    assert [step.number for step in steps] == list(range(len(steps)))
+    assert {each.next_ev for each in steps[-1].incarnations.values()} == {published[number] + 1 for number in range(3)}
+    assert steps[-1].missing == 0

@@ -1,21 +1,18 @@
 """Gathering on Spark gives the trace that gathering in one process gives, from wherever the segments lie."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.conftest import BRIEF, mount_option
+from tests.pipeline.conftest import mount_option
+from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.segments import GROUP, LiveNode, live_world
 from whence.check.judge import judge
 from whence.errors import TraceError, UsageError
-from whence.pipeline.gather import gather_on_spark
+from whence.pipeline.gather import SparkGathering, gather_on_spark
 from whence.pipeline.storage import UriPath
 from whence.trace.gathering import GatheredRun, Gathering, gather
 from whence.trace.memory import Row, Trace
@@ -81,6 +78,17 @@ def test_what_cannot_be_gathered_is_told_in_a_sentence(spark: SparkSession, moun
     assert not (mounted / "traces").exists()
 
 
+def test_a_segment_that_is_removed_while_it_is_gathered_is_told_in_a_sentence(
+    spark: SparkSession, mounted: UriPath, tmp_path: Path
+) -> None:
+    LiveNode(tmp_path / "behind" / "nodes", 0).close()
+    gathering = SparkGathering(spark, [mounted / "nodes"], GROUP)
+    next((tmp_path / "behind" / "nodes").iterdir()).unlink()
+    with pytest.raises(TraceError, match="a segment was removed while it was gathered"):
+        gathering.look("run", "1")
+    gathering.close()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_a_gathering_killed_at_any_moment_leaves_no_run_or_a_whole_one(tmp_path: Path, seed: int) -> None:
@@ -89,31 +97,17 @@ def test_a_gathering_killed_at_any_moment_leaves_no_run_or_a_whole_one(tmp_path:
     live_world(tmp_path / "behind" / "nodes", seed, events=200)
     here = gather([tmp_path / "behind" / "nodes"], GROUP, "live", "1")
     name, behind = mount_option("killed", tmp_path / "behind")
-    settings = BRIEF | {f"spark.hadoop.{name}": behind}
-    command = [
-        sys.executable, "-c", "from whence.cli import main; main()", "gather", "viewfs://killed/data/nodes", "--out",
-        "viewfs://killed/data/traces", "--group", GROUP, "--master", "local[1]", "--json",
-        *(f"--conf={name}={value}" for name, value in settings.items()),
-    ]  # fmt: skip
+    place = "viewfs://killed/data"
+    command = command_of(
+        "gather", f"{place}/nodes", "--out", f"{place}/traces", "--group", GROUP,
+        settings={f"spark.hadoop.{name}": behind},
+    )  # fmt: skip
     rng, run = Random(seed), tmp_path / "behind" / "traces" / "run_id=live"
-    killed = 0
-    while killed < 5:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        began = {path.name for path in run.glob("*")} if run.exists() else set()
-        while process.poll() is None and (not run.exists() or {path.name for path in run.glob("*")} == began):
-            try:
-                process.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-        try:
-            process.wait(rng.random() * 4)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            killed += 1
-        process.communicate()
+    kills = 0
+    while kills < 5:
+        before = {path.name for path in run.glob("*")}
+        kills += killed(command, lambda before=before: {path.name for path in run.glob("*")} != before, rng, 4.0)  # type: ignore[misc]
         if (run / "run.json").exists():
             assert rows_of(read_trace(run)) == rows_of(here)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["rows"] == here.count()
+    assert json.loads(finished(command))["rows"] == here.count()
     assert rows_of(read_trace(run)) == rows_of(here)

@@ -21,11 +21,13 @@ from whence.cli.app import run as command
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
 from whence.pipeline.columns import AFTER_ALL
 from whence.pipeline.page import (
+    _NUMBERS,
     ROWS_SHOWN,
     RUNS_PLOTTED,
     Measured,
     _costs,
     _curve,
+    _numbers,
     _rates,
     _tickets,
     report_page,
@@ -244,6 +246,22 @@ def test_one_can_ask_for_a_run_or_a_promise_alone() -> None:
     assert "<select id='of-run'><option value=''>all</option><option>b</option><option>a b</option>" in text
     assert "<select id='of-promise'><option value=''>all</option><option>fifo</option>" in text
     assert text.count("data-run='a b'") == 1 + 2
+
+
+def test_plots_say_whose_each_line_is_and_have_round_ticks() -> None:
+    points = [row_of(run_id=run_id, percent=at, latency_ms=float(at + 1)) for run_id in ("a", "<b>") for at in (0, 50)]
+    drawn = _curve(Measured([], [], points, []))
+    assert re.findall('<g data-run="([^"]*)">', drawn) == ["a", "&lt;b&gt;"]
+    over_time = line_chart("t", "x", "y", [Line("a", [(3.0, 1.0), (58.2, 2.0)])])
+    labels = [float(text) for text in re.findall('text-anchor="middle"[^>]*>([^<]*)<', over_time)]
+    assert labels == [10, 20, 30, 40, 50]
+
+
+def test_what_was_measured_of_no_run_has_no_column() -> None:
+    known = {"deliveries_expected": 1, "owed_delivered": 1, "loss": 0.0}
+    columns = dict.fromkeys(name for name, _, _ in _NUMBERS) | known
+    table = _numbers([row_of(run_id="a", level="fifo", grp="g", **columns)])
+    assert re.findall("<th class='n'>([^<]*)", table) == ["expected", "of these delivered", "lost"]
 
 
 def test_a_level_has_one_colour_everywhere_and_every_colour_its_shade_by_night() -> None:

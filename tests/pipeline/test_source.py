@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from whence.pipeline.source import LiveStreamReader, use_live_source
+from whence.errors import UsageError
+from whence.pipeline.source import LiveSource, LiveStreamReader, use_live_source
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.trace.segments import TraceSegmentWriter, whole_until
 
@@ -111,3 +112,16 @@ def test_what_cannot_be_read_is_said_in_one_sentence(spark: SparkSession, tmp_pa
         spark.read.format("whence").load(str(tmp_path)).count()
     with pytest.raises(Exception, match="needs the directory"):
         spark.read.format("whence").option("group", "alps").load(str(tmp_path / "nowhere")).count()
+    behind_a_uri = LiveSource({"path": "s3a://bucket/live", "group": "alps"})
+    for reader in (behind_a_uri.reader, behind_a_uri.streamReader):
+        with pytest.raises(UsageError, match=r"not s3a://bucket/live: Spark gives .* gather --follow\) reads"):
+            reader(None)
+
+
+def test_a_directory_may_be_named_by_its_uri(spark: SparkSession, tmp_path: Path) -> None:
+    use_live_source(spark)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1)
+    told(spool, 0, 1, 3)
+    spool.close()
+    live = spark.read.format("whence").option("group", "alps").load(tmp_path.as_uri())
+    assert numbers(live) == [(0, ev) for ev in range(6)]

@@ -4,9 +4,6 @@ import gzip
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.conftest import BRIEF
+from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
 from whence.core.clocks.stamp import Timing
 from whence.core.levels.total.merge_buffer import MergeBuffer, entry_of
@@ -325,31 +322,17 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
     """Real processes, kill -9: whatever was going on, the next one goes on from there."""
     rows = made_log(seed, events=300)
     write_files(tmp_path / "logs", rows, 40 if seed else 12, 20)
-    command = [
-        sys.executable, "-c", "from whence.cli import main; main()", "stream", str(tmp_path / "logs"), "--out",
-        str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once", "--flush", "--files-per-batch", "1",
-        "--delta", "20", "--master", "local[1]", "--json", *(f"--conf={name}={value}" for name, value in BRIEF.items()),
-    ]  # fmt: skip
+    out = tmp_path / "out"
+    command = command_of(
+        "stream", str(tmp_path / "logs"), "--out", str(out), "--work", str(tmp_path / "work"), "--once", "--flush",
+        "--files-per-batch", "1", "--delta", "20",
+    )  # fmt: skip
     rng = Random(seed)
     for _ in range(6 if seed else 2):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        wait_for_steps(process, tmp_path / "out", len(committed_steps(tmp_path / "out")) + 1)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(rng.random() * 1.5)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert released(spark, tmp_path / "out") == in_order(rows)
-
-
-def wait_for_steps(process: subprocess.Popen[bytes], out: Path, steps: int) -> None:
-    while process.poll() is None and len(committed_steps(out)) < steps:
-        try:
-            process.wait(0.1)
-        except subprocess.TimeoutExpired:
-            continue
+        before = len(committed_steps(out))
+        assert killed(command, lambda before=before: len(committed_steps(out)) > before, rng, 1.5)  # type: ignore[misc]
+    finished(command)
+    assert released(spark, out) == in_order(rows)
 
 
 def test_directories_that_do_not_belong_together_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from whence.cli.output import directory, print_json, print_message
 from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf
 from whence.errors import TraceError, UsageError
-from whence.places import is_uri
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import GatheredRun, Gathering
 from whence.trace.memory import Phases, Run, Trace
-from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST, groups_in
+from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST, groups_of
 
 if TYPE_CHECKING:
     from whence.pipeline.storage import AnyPath, Start
@@ -75,9 +74,12 @@ def gather(
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
-    group = group or _only_group(directories)
+    start = starting(master, conf)
+    places, target = [placed(each, start) for each in directories], placed(out, start)
+    _check_there(places)
+    group = group or _only_group(places)
     if follow:
-        _follow(directories, out, group, starting(master, conf), once=once, every_s=every_s, json=json)
+        _follow(places, target, group, start, once=once, every_s=every_s, json=json)
         return
 
     def prepare(found: GatheredRun) -> None:
@@ -85,20 +87,16 @@ def gather(
             found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
         _check_free(target, found.run)
 
-    if master is not None or conf or any(map(is_uri, (*directories, out))):
+    here = [place for place in places if isinstance(place, Path)]
+    if master is not None or conf or len(here) < len(places) or not isinstance(target, Path):
         from whence.pipeline.gather import gather_on_spark
 
-        start = starting(master, conf)
-        target: AnyPath = placed(out, start)
-        places = [placed(each, start) for each in directories]
-        _check_there(places)
         found, path, rows = gather_on_spark(
             start(), places, target, group, run_id, __version__, one_clock=one_clock, prepare=prepare
         )
     else:
-        _check_there([Path(each) for each in directories])
-        found = local = Gathering(map(Path, directories), group, run_id, __version__, one_clock=one_clock)
-        target = directory(Path(out), "--out")
+        found = local = Gathering(here, group, run_id, __version__, one_clock=one_clock)
+        directory(target, "--out")
         prepare(found)
         path, rows = write_gathered(target, local)
     _tell(found, str(path), rows, json=json)
@@ -125,7 +123,7 @@ def _tell(found: GatheredRun, path: str, rows: int, *, json: bool) -> None:
 
 
 def _follow(
-    directories: list[str], out: str, group: str, start: "Start", *, once: bool, every_s: float, json: bool
+    places: "Sequence[AnyPath]", out: "AnyPath", group: str, start: "Start", *, once: bool, every_s: float, json: bool
 ) -> None:
     """Read on as nodes write; print every step, and what was lost."""
     from whence.pipeline import follow as following
@@ -135,28 +133,33 @@ def _follow(
         for lost in step.lost:
             print_message(lost.sentence())
 
-    target, places = placed(out, start), [placed(each, start) for each in directories]
-    _check_there(places)
-    last = following.follow(start(), places, group, target, once=once, every_seconds=every_s, on_step=told)
+    last = following.follow(start(), places, group, out, once=once, every_seconds=every_s, on_step=told)
     rows = sum(each.rows for each in last.incarnations.values())
     if json:
-        print_json(0, out=out, steps=last.number + 1, rows=rows, missing=last.missing)
+        print_json(0, out=str(out), steps=last.number + 1, rows=rows, missing=last.missing)
     else:
         print_message(f"{last.number + 1:,} steps: {rows:,} rows, {last.missing:,} lost; {out}")
 
 
-def _only_group(directories: list[str]) -> str:
+def _only_group(places: "Sequence[AnyPath]") -> str:
     """Return the group of which there are traces. Raises UsageError where it must be named."""
-    if any(map(is_uri, directories)):
-        raise UsageError("give the group (--group): behind URIs it is not looked for")
-    _check_there(places := [Path(each) for each in directories])
-    found = groups_in(places)
+    found = groups_of(name for place in places for name in _file_names(place))
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(f"{', '.join(directories)}: no trace of a live node is there; give the directories that nodes "
-                         "wrote traces to (trace=…, --trace)")  # fmt: skip
+        named = ", ".join(map(str, places))
+        raise UsageError(f"{named}: no trace of a live node is there; give the directories that nodes wrote traces to "
+                         "(trace=…, --trace)")  # fmt: skip
     raise UsageError(f"there are traces of the groups {', '.join(found)}: give one of them (--group)")
+
+
+def _file_names(place: "AnyPath") -> list[str]:
+    """Return the names of the files below a place."""
+    if isinstance(place, Path):
+        return [file.name for file in place.rglob("*")]
+    from whence.pipeline.storage import files_below
+
+    return [file.name for file in files_below(place)]
 
 
 def _check_there(places: "Sequence[AnyPath]") -> None:

@@ -1,7 +1,6 @@
 """whence merge: publishers' logs become one causal, deterministic order."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +22,8 @@ Logs = Annotated[
 ]
 Out = Annotated[str, typer.Option(help="Where the merged order goes: a path or URI.")]
 Mapping = Annotated[
-    Path | None, typer.Option(help='A TOML file that names the columns of foreign logs, such as l = "sent_ms".')
+    str | None,
+    typer.Option(help='A TOML file that names the columns of foreign logs, such as l = "sent_ms": a path or URI.'),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
 
@@ -60,8 +60,8 @@ def merge(
     from whence.pipeline import logs as reading
     from whence.pipeline.storage import bytes_below
 
-    named = reading.read_mapping(mapping)
     start = starting(master, conf, engine)
+    named = reading.read_mapping(None if mapping is None else placed(mapping, start))
     source, target = placed(logs, start), placed(out, start)
     reading.log_files(source)
     print_unread(reading.unread_files(source))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from whence.cli.output import directory, parse_settings
+from whence.places import is_uri, path_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -64,9 +65,11 @@ def starting(master: str | None, conf: list[str] | None, engine: str = "auto") -
 
 def placed(place: str, start: "Start") -> "AnyPath":
     """Return where a place is, a path or a URI; Spark starts only for a URI."""
-    from whence.pipeline.storage import located
+    if not is_uri(place):
+        return path_of(place)
+    from whence.pipeline.storage import UriPath
 
-    return located(place, start)
+    return UriPath(start(), place)
 
 
 def placed_directory(place: str, start: "Start", option: str) -> "AnyPath":

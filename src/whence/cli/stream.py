@@ -56,8 +56,8 @@ def stream(
         raise UsageError(f"--mode must be evidence or frontier, not {mode!r}")
     if flush and not once:
         raise UsageError("--flush needs --once: the logs of a stream that goes on are never complete")
-    named = reading.read_mapping(mapping)
     start = starting(master, conf)
+    named = reading.read_mapping(None if mapping is None else placed(mapping, start))
     source, target, pending = (placed(each, start) for each in (logs, out, work))
     print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:

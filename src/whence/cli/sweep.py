@@ -1,19 +1,20 @@
 """whence sweep: many simulations as one Spark job."""
 
 import json as text
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed_directory, starting
+from whence.cli.spark import placed, placed_directory, starting
 from whence.cli.verify import Conf, Master
 
 
 def sweep(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="Levels, sizes and settings to combine.")],
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN.toml", help="Levels, sizes and settings to combine: a path or URI.")
+    ],
     out: Annotated[str, typer.Option(help="Where the results go, as Parquet: a path or URI.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing.")] = False,
     master: Master = None,
@@ -29,8 +30,8 @@ def sweep(
     from whence.pipeline import session
     from whence.pipeline import sweep as sweeping
 
-    runs = sweeping.read_plan(plan)
     start = starting(master, conf)
+    runs = sweeping.read_plan(placed(plan, start))
     into = placed_directory(out, start, "--out")
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating on Spark", total=len(runs))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import ceil, floor, inf, log10
 from typing import NamedTuple
 
-from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, Canvas, colour_of_level
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, PAPER, QUIET, Canvas, colour_of_level
 
 WIDTH, HEIGHT = 860.0, 330.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 24.0, 58.0, 50.0
@@ -78,16 +78,17 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line], *,
     for number, line in enumerate(lines):
         colour, dash = colour_of_level(line.level), DASHES[drawn[line.level] % len(DASHES)]
         drawn[line.level] += 1
-        for piece in pieces(line):
-            points = [at(x, y) for x, y in piece]
-            if len(points) == 1:
-                canvas.dot(*points[0], 3, colour)
-            else:
-                canvas.path(points, colour, 2.0, dash)
-        column, row = number % 4, number // 4
-        x, y = LEFT + column * 195, HEIGHT + 4 + row * 18
-        canvas.line(x, y - 4, x + 18, y - 4, colour, 3.0, dash)
-        canvas.text(x + 24, y, line.name[:26], 12, INK)
+        with canvas.about(line.name):
+            for piece in pieces(line):
+                points = [at(x, y) for x, y in piece]
+                if len(points) == 1:
+                    canvas.dot(*points[0], 3, colour)
+                else:
+                    canvas.path(points, colour, 2.0, dash)
+            column, row = number % 4, number // 4
+            x, y = LEFT + column * 195, HEIGHT + 4 + row * 18
+            canvas.line(x, y - 4, x + 18, y - 4, colour, 3.0, dash)
+            canvas.text(x + 24, y, _cut(line.name, 24), 12, INK)
     canvas.text(LEFT, TOP - 10, y_title, 11, QUIET)
     canvas.text(WIDTH - RIGHT, HEIGHT - 14, x_title, 11, QUIET, "end")
     return canvas.render(WIDTH, height, title)
@@ -113,7 +114,7 @@ def bar_chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
     label = 210.0
     for number, bar in enumerate(bars):
         y = 62 + number * 26
-        canvas.text(label - 10, y + 13, bar.name[:30], 12, INK, "end")
+        canvas.text(label - 10, y + 13, _cut(bar.name, 30), 12, INK, "end")
         canvas.box(label, y, max(1.5, (WIDTH - label - 120) * bar.value / top), 17, colour_of_level(bar.level), 3)
         canvas.text(label + (WIDTH - label - 120) * bar.value / top + 8, y + 13, bar.shown, 12, QUIET)
     return canvas.render(WIDTH, 76 + 26 * max(1, len(bars)), title)
@@ -136,7 +137,7 @@ def timeline(title: str, x_title: str, spans: Sequence[Span]) -> str:
                 width = max(2.0, (span.ends - span.begins) * scale)
                 canvas.box(label + (span.begins - low) * scale, y, width, 17, colours[span.who], 3)
                 if width > 8 * len(span.who):
-                    canvas.text(label + (span.begins - low) * scale + 5, y + 13, span.who, 11, INK)
+                    canvas.text(label + (span.begins - low) * scale + 5, y + 13, span.who, 11, PAPER, halo=False)
     bottom = 50 + 26 * len(rows)
     canvas.text(label, bottom + 16, _short(low), 11, FAINT)
     canvas.text(WIDTH - RIGHT, bottom + 16, f"{_short(high)} {x_title}", 11, FAINT, "end")
@@ -155,12 +156,17 @@ def _ticks(low: float, high: float, is_log: bool) -> list[float]:
     if is_log:
         whole = [float(x) for x in range(ceil(low), floor(high) + 1)]
         return whole or [low, high]
-    return [low + (high - low) * step / 6 for step in range(7)]
+    step = _nice((high - low) / 7)
+    return [step * number for number in range(ceil(low / step), floor(high / step) + 1)]
+
+
+def _cut(words: str, most: int) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def _short(value: float) -> str:
     if value and abs(value) < 0.01:
-        return f"{value:.1e}"
+        return f"{value:.2g}"
     if abs(value) >= 1_000_000:
         return f"{value / 1_000_000:.3g} M"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

@@ -4,7 +4,7 @@ A manifest has the greatest number of each publisher so far. A row beyond it is 
 others are compared with the rows of earlier steps.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -22,25 +22,29 @@ HighestSeq: TypeAlias = dict[str, int]
 
 IDENTITY_DDL: Final = f"{GRP} string, {PID} bigint, {PUBLISHER} string, {INC} int, {SEQ} bigint"
 _WHO: Final = (GRP, PID, PUBLISHER, INC)
-_LEAST, _GREATEST, _ROWS = "least", "greatest", "rows"
+_LEAST, _GREATEST, _ROWS, _EVENTS = "least", "greatest", "rows", "events"
 
 
 def summary(directories: Iterable[AnyPath]) -> pa.Table:
-    """Return, by group, publisher and incarnation, how many events are in directories, and their range of seq.
+    """Return, by group, publisher and incarnation, how many rows and events are in directories, and their range of seq.
 
     Behind URIs, Spark sums up; what comes here grows with publishers, not with events.
     """
     places = list(directories)
     uris = [each for each in places if isinstance(each, UriPath)]
     if uris:
-        events = _events(uris).groupBy(*_WHO)
-        return events.agg(F.min(SEQ).alias(_LEAST), F.max(SEQ).alias(_GREATEST), F.count("*").alias(_ROWS)).toArrow()
+        return _events(uris).groupBy(*_WHO).agg(
+            F.min(SEQ).alias(_LEAST), F.max(SEQ).alias(_GREATEST), F.count("*").alias(_ROWS),
+            F.count_distinct(SEQ).alias(_EVENTS),
+        ).toArrow()  # fmt: skip
     events = _identities(places)
     if not events.num_rows:
-        return pa.table({name: [] for name in (*_WHO, _LEAST, _GREATEST, _ROWS)})
-    summed = events.group_by(list(_WHO)).aggregate([(SEQ, "min"), (SEQ, "max"), ([], "count_all")])
-    return summed.select([*_WHO, f"{SEQ}_min", f"{SEQ}_max", "count_all"]).rename_columns(
-        [*_WHO, _LEAST, _GREATEST, _ROWS]
+        return pa.table({name: [] for name in (*_WHO, _LEAST, _GREATEST, _ROWS, _EVENTS)})
+    summed = events.group_by(list(_WHO)).aggregate(
+        [(SEQ, "min"), (SEQ, "max"), ([], "count_all"), (SEQ, "count_distinct")]
+    )
+    return summed.select([*_WHO, f"{SEQ}_min", f"{SEQ}_max", "count_all", f"{SEQ}_count_distinct"]).rename_columns(
+        [*_WHO, _LEAST, _GREATEST, _ROWS, _EVENTS]
     )
 
 
@@ -59,8 +63,14 @@ def _events(directories: Sequence[UriPath]) -> DataFrame:
 
 
 def row_total(summed: pa.Table) -> int:
-    """Return how many events were summed up."""
+    """Return how many rows were summed up."""
     return sum(summed.column(_ROWS).to_pylist())
+
+
+def duplicate_total(summed: pa.Table) -> int:
+    """Return how many of the rows that were summed up are further ones of an event."""
+    events: int = sum(summed.column(_EVENTS).to_pylist())
+    return row_total(summed) - events
 
 
 def rows_by_group(summed: pa.Table) -> dict[str, int]:
@@ -71,12 +81,14 @@ def rows_by_group(summed: pa.Table) -> dict[str, int]:
     return rows
 
 
-def already_committed(made: AnyPath, numbers: Mapping[str, int], before: Iterable[AnyPath]) -> list[Identity]:
-    """Return the events of a directory that are committed in directories before it."""
-    again = [each for each in summary([made]).to_pylist() if each[_LEAST] <= numbers.get(_who(each), -1)]
+def already_committed(
+    made: AnyPath, summed: pa.Table, numbers: Mapping[str, int], before: Callable[[], Iterable[AnyPath]]
+) -> list[Identity]:
+    """Return the events of a directory, summed up, that are committed in directories before it."""
+    again = [each for each in summed.to_pylist() if each[_LEAST] <= numbers.get(_who(each), -1)]
     if not again:
         return []
-    places = list(before)
+    places = list(before())
     if isinstance(made, UriPath):
         return _committed_there(made, again, numbers, [each for each in places if isinstance(each, UriPath)])
     asked = [row for row in _identities([made]).to_pylist() if row[SEQ] <= numbers.get(_who(row), -1)]

@@ -5,9 +5,9 @@ OUT/manifests/….json    what each step committed; only steps with a manifest c
 
 A step lists the segments, lets Spark look into those that have grown, writes the rows up to where the last whole record
 of each ended, and commits: its manifest says how far every segment was read. A step that was killed, at whatever point,
-left rows that no reader trusts, and the next one writes over them. Nodes remove old segments and go on where their disk
-refuses rows; nothing waits for the stream. Rows are numbered without gaps, so a step knows which ones it will never
-see, says so, and counts them.
+left rows that no reader trusts, and the next one writes over them. Nodes remove old segments, also while a step reads
+them, and go on where their disk refuses rows; nothing waits for the stream. Rows are numbered without gaps, so a step
+knows which ones it will never see, says so, and counts them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +27,7 @@ from whence.pipeline.session import first_line
 from whence.pipeline.storage import AnyPath, Ownership, UriPath, entries, located, put_new, remove
 from whence.trace.incarnations import SegmentFacts, facts_of
 from whence.trace.layout import put as put_on_disk
+from whence.trace.schema import EV, INC, NODE
 from whence.trace.segments import NAME, rows_between
 
 ROWS: Final = "rows"
@@ -93,56 +94,77 @@ class Following:
         """
         lengths = self._lengths()
         grown = {path: size for path, size in lengths.items() if size > self.last.offsets.get(path, 0)}
-        facts = self._look(grown)
-        after = _after(self.last, facts, set(lengths))
-        ends = {path: end for path, end in after.offsets.items() if end > self.last.offsets.get(path, 0)}
-        if not ends:
+        facts = [each for each in self._look(grown) if each.whole > self.last.offsets.get(each.where, 0)]
+        if not facts:
             return None
-        where = self._out / ROWS / f"step={after.number:08d}"
+        where = self._out / ROWS / f"step={self.last.number + 1:08d}"
         remove(where)
-        after.rows = sum(each.rows for each in facts)
-        self._write(ends, where)
-        written = self._spark.read.schema(ROWS_DDL).parquet(str(where)).count()
-        if written != after.rows:
-            raise InternalError(
-                f"step {after.number} does not balance and is not committed: {after.rows:,} rows are in segments, "
-                f"{written:,} were written"
-            )
+        self._write(facts, where)
+        after = self._balanced(facts, set(lengths), self._spark.read.schema(ROWS_DDL).parquet(str(where)))
         if self._owned is not None:
             self._owned.check()
         _commit(self._out / MANIFESTS / f"{after.number:08d}.json", msgspec.json.encode(after))
         self.last = after
         return after
 
+    def _balanced(self, facts: list[SegmentFacts], listed: set[str], written: DataFrame) -> Step:
+        """Return what a step commits: rows of the segments it looked into are there. Raises InternalError.
+
+        A segment that its node removed before it was read is not: its rows are lost, and the step says so.
+        """
+        count = written.count()
+        if count != sum(each.rows for each in facts):
+            there = self._lengths()
+            facts = [each for each in facts if each.where in there or _has_rows_of(each, written)]
+        after = _after(self.last, facts, listed)
+        after.rows = sum(each.rows for each in facts)
+        if count != after.rows:
+            raise InternalError(
+                f"step {after.number} does not balance and is not committed: {after.rows:,} rows are in segments, "
+                f"{count:,} were written"
+            )
+        return after
+
     def _files(self, paths: Sequence[str]) -> DataFrame:
         reader = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        # Nodes remove their oldest segments, also between the moments at which one is listed and read.
+        reader = reader.option("ignoreMissingFiles", "true")
+        return reader.option("pathGlobFilter", f"spool-{self._group.encode().hex()}-*.rows").load(list(paths))
+
+    def _lengths(self) -> dict[str, int]:
+        """Return the segments that are there, with their sizes. Raises UsageError where a directory is not."""
         try:
-            return reader.option("pathGlobFilter", f"spool-{self._group.encode().hex()}-*.rows").load(list(paths))
+            found = self._files([str(place) for place in self._places]).select("path", "length").collect()
         except AnalysisException as error:
             sentence = "give the directories that live nodes write traces to"
             raise UsageError(f"DIR: {first_line(error)}; {sentence}") from error
-
-    def _lengths(self) -> dict[str, int]:
-        """Return the segments that are there, with their sizes."""
-        found = self._files([str(place) for place in self._places]).select("path", "length").collect()
         return {row["path"]: row["length"] for row in found if NAME.fullmatch(row["path"].rpartition("/")[2])}
 
     def _look(self, grown: dict[str, int]) -> list[SegmentFacts]:
         """Let Spark look at what is new in segments."""
-        if not grown:
-            return []
-        starts = [(path, self.last.offsets.get(path, 0), 0) for path in grown]
-        told = self._content(list(grown), starts).mapInArrow(_look, "facts binary").collect()
+        content = self._content([(path, self.last.offsets.get(path, 0), 0) for path in grown])
+        told = content.mapInArrow(_look, "facts binary").collect() if content is not None else []
         return [msgspec.msgpack.decode(row["facts"], type=SegmentFacts) for row in told]
 
-    def _write(self, ends: dict[str, int], where: AnyPath) -> None:
-        starts = [(path, self.last.offsets.get(path, 0), end) for path, end in ends.items()]
-        rows = self._content(list(ends), starts).mapInArrow(_between, ROWS_DDL)
+    def _write(self, facts: Sequence[SegmentFacts], where: AnyPath) -> None:
+        content = self._content([(each.where, self.last.offsets.get(each.where, 0), each.whole) for each in facts])
+        empty = self._spark.createDataFrame([], ROWS_DDL)
+        rows = content.mapInArrow(_between, ROWS_DDL) if content is not None else empty
         rows.write.mode("overwrite").parquet(str(where))
 
-    def _content(self, paths: list[str], starts: list[tuple[str, int, int]]) -> DataFrame:
-        files = self._files(paths).select("path", "content")
-        return files.join(F.broadcast(self._spark.createDataFrame(starts, _READ_DDL)), "path")
+    def _content(self, ranges: list[tuple[str, int, int]]) -> DataFrame | None:
+        """Return the segments of some ranges with what is in them, or None where all of them are gone."""
+        while ranges:
+            try:
+                files = self._files([path for path, _, _ in ranges]).select("path", "content")
+            except AnalysisException:
+                there = self._lengths()
+                if all(path in there for path, _, _ in ranges):
+                    raise
+                ranges = [each for each in ranges if each[0] in there]
+            else:
+                return files.join(F.broadcast(self._spark.createDataFrame(ranges, _READ_DDL)), "path")
+        return None
 
 
 def follow(
@@ -204,6 +226,12 @@ def _after(before: Step, facts: Sequence[SegmentFacts], there: set[str]) -> Step
         known.missing += sum(max(0, end - first) for first, end in holes)
         known.next_ev, known.rows = max(known.next_ev, each.last + 1), known.rows + each.rows
     return after
+
+
+def _has_rows_of(segment: SegmentFacts, written: DataFrame) -> bool:
+    """Return whether rows of a segment were written; a segment is read whole or not at all."""
+    of_process = (F.col(NODE) == segment.node) & (F.col(INC) == segment.inc)
+    return not written.filter(of_process & F.col(EV).between(segment.first, segment.last)).isEmpty()
 
 
 def _commit(file: AnyPath, content: bytes) -> None:

@@ -50,6 +50,8 @@ _TOLD: Final = pa.schema(
      ("published", pa.int64()), ("delivered", pa.int64()), ("clock", pa.int64()), ("data", pa.binary())]
 )  # fmt: skip
 _NODE, _PASS, _SPAN = "node", "pass", "span"
+_GONE: Final = "FAILED_READ_FILE.FILE_NOT_EXIST"
+"""How Spark tells that a file is not there any more."""
 _WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
 
 
@@ -73,10 +75,16 @@ class SparkGathering:
         """Look into every segment; return the run as all of them tell it. Raises TraceError."""
         facts = self._files.mapInArrow(_look, _FACTS_DDL)
         self._told = told = facts.groupBy("node").applyInArrow(_put_together, _TOLD_DDL).persist()
-        nodes = {
-            row["node"]: msgspec.msgpack.decode(row["data"], type=NodeFacts)
-            for row in told.filter(F.col("what") == _NODE).select("node", "data").collect()
-        }
+        try:
+            about_nodes = told.filter(F.col("what") == _NODE).select("node", "data").collect()
+        except Exception as error:
+            if _GONE not in str(error):
+                raise
+            raise TraceError(
+                "a segment was removed while it was gathered: its node still runs, and keeps no more of them; gather "
+                "again, or with --follow"
+            ) from error
+        nodes = {row["node"]: msgspec.msgpack.decode(row["data"], type=NodeFacts) for row in about_nodes}
         by_publisher = told.filter(F.col("what") == _SPAN).groupBy("pid", "inc")
         summed = by_publisher.agg(*(F.max(name).alias(name) for name in ("published", "delivered", "clock")))
         spans: Spans = {

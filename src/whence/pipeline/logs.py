@@ -20,7 +20,6 @@ in TOML names the columns of a foreign log, each as a SQL expression: l = "unix_
 
 import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from whence.errors import UsageError
@@ -52,12 +51,12 @@ _ENDS: Final = (".ndjson", ".jsonl", ".json")
 _RUN: Final = "run_id="
 
 
-def read_mapping(path: Path | None) -> dict[str, str]:
+def read_mapping(path: AnyPath | None) -> dict[str, str]:
     """Read a mapping file: our column to an expression over the log's. Raises UsageError."""
     if path is None:
         return {}
     try:
-        mapping = tomllib.loads(path.read_text(encoding="utf-8"))
+        mapping = tomllib.loads(path.read_bytes().decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--mapping: {path} cannot be read as TOML: {error}") from None
     for name, expression in mapping.items():

@@ -154,7 +154,7 @@ def _level(level: str) -> str:
     dot = (
         f"<svg class='dot' viewBox='0 0 10 10' aria-hidden='true'><circle cx='5' cy='5' r='5' fill=\"{colour}\"/></svg>"
     )
-    return f"{dot}{escape(level)}"
+    return f"<span class='level'>{dot}{escape(level)}</span>"
 
 
 def _anchor(kind: str, run_id: str, promise: str) -> str:
@@ -215,12 +215,14 @@ def _more(rows: int) -> str:
 
 
 def _numbers(runs: list[Row]) -> str:
-    head = "".join(f"<th class='n'>{escape(title)}</th>" for _, title, _ in _NUMBERS)
+    # What was measured of no run has no column.
+    measured = [each for each in _NUMBERS if not runs or any(_shown(row, each[0], each[2]) for row in runs)]
+    head = "".join(f"<th class='n'>{escape(title)}</th>" for _, title, _ in measured)
     lines = "".join(
         f"<tr {_of(row[RUN_ID])}>"
         + "".join(f"<td>{escape(row[name])}</td>" for name in (RUN_ID, "grp"))
         + f"<td>{_level(row['level'])}</td>"
-        + "".join(f"<td class='n'>{_shown(row, name, digits)}</td>" for name, _, digits in _NUMBERS)
+        + "".join(f"<td class='n'>{_shown(row, name, digits)}</td>" for name, _, digits in measured)
         + "</tr>"
         for row in runs[:ROWS_SHOWN]
     )
@@ -324,7 +326,7 @@ def _tickets_of(run_id: str, rows: Sequence[Row]) -> str:
     left = len(names) - TICKETS_SHOWN
     more = f"{left:,} more tickets are not drawn." if left > 0 else ""
     picture = timeline(f"Tickets of {run_id}", "seconds", [span for span in spans if span.row in names[:TICKETS_SHOWN]])
-    return _figure(picture) + _paragraph(more)
+    return f"<div {_of(run_id)}>{_figure(picture)}{_paragraph(more)}</div>"
 
 
 def _first_known(*moments: int | None) -> int | None:

@@ -45,7 +45,9 @@ th.n, td.n {{ text-align: right; font-variant-numeric: tabular-nums; }}
 .unknown {{ color: var(--doubt); font-weight: 600; }} .vacuous {{ color: var(--soft); }}
 figure {{ margin: 1.2rem 0; }} figure svg {{ max-width: 100%; height: auto; }}
 .dot {{ width: .7em; height: .7em; margin-right: .4em; }}
+.level {{ white-space: nowrap; }}
 .wide, .matrix {{ overflow-x: auto; }} .wide table {{ font-size: .8rem; }}
+.wide {{ width: min(94vw, 88rem); margin-left: 50%; transform: translateX(-50%); }}
 .wide td, .wide th {{ padding-right: .5rem; }} .wide td:first-child {{ min-width: 8rem; overflow-wrap: anywhere; }}
 .matrix table {{ width: auto; }} .matrix td, .matrix th {{ padding: .25rem .8rem .25rem 0; }}
 .matrix [data-promise] {{ text-align: center; padding: .25rem .35rem; }}
@@ -55,9 +57,11 @@ figure {{ margin: 1.2rem 0; }} figure svg {{ max-width: 100%; height: auto; }}
 .matrix td a:hover, .matrix td a:focus {{ outline: 2px solid var(--soft); border-radius: 4px; }}
 #filters {{ position: sticky; top: 0; background: var(--paper); padding: .6rem 0;
   border-bottom: 1px solid var(--line); }}
+#filters + h2 {{ border-top: 0; margin-top: 0; }}
 #filters label {{ margin-right: 1.5rem; color: var(--soft); }}
 select {{ font: inherit; color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px;
   max-width: 24rem; padding: .1rem .3rem; }}
+[hidden] {{ display: none !important; }}
 :target {{ background: var(--mark); }} [id] {{ scroll-margin-top: 4rem; }}
 @media print {{ #filters {{ display: none; }} }}
 """
@@ -69,7 +73,8 @@ function show() {
   const run = chosen("run"), promise = chosen("promise");
   for (const each of document.querySelectorAll("[data-run], [data-promise]")) {
     const {run: ofRun, promise: ofPromise} = each.dataset;
-    each.hidden = Boolean((run && ofRun && ofRun !== run) || (promise && ofPromise && ofPromise !== promise));
+    const isOther = (run && ofRun && ofRun !== run) || (promise && ofPromise && ofPromise !== promise);
+    each.toggleAttribute("hidden", Boolean(isOther));  // lines of plots are no HTML: they have no property for it
   }
 }
 form.hidden = false;

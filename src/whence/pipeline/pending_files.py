@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -100,6 +101,16 @@ class PendingFiles:
     def count(self, files: Iterable[str]) -> int:
         """Return how many rows are in files, without reading them."""
         return self._reader.count([self._at(file) for file in files])
+
+    def events_after(self, files: Iterable[str], tick: int) -> int:
+        """Return how many events of files come after a tick; where footers suffice, from the one column alone."""
+        given = list(files)
+        plain = [file for file in given if self._is_plain and self._from_footer(file) is not None]
+        others = [file for file in given if file not in plain]
+        later = F.col(L) > tick
+        count = self.valid_rows(others).filter(~F.col(HEARTBEAT) & later).count() if others else 0
+        here = [ds.dataset(str(self._at(file))).count_rows(filter=ds.field(L) > tick) for file in plain]
+        return count + sum(map(int, here))
 
     def size(self, files: Iterable[str]) -> int:
         """Return the size of files in bytes."""

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from whence.errors import TraceError, UsageError
 from whence.pipeline.segment_rows import ROWS_DDL, batches_of
-from whence.places import is_uri
+from whence.places import is_uri, path_of
 from whence.trace.schema import M_PID, NODE
 from whence.trace.segments import node_of, read_segment, rows_between, segments, whole_until
 
@@ -126,13 +126,15 @@ def _options(options: Any) -> tuple[Path, str]:
     if directory and is_uri(directory):
         raise UsageError(
             f"format({NAME!r}) reads directories of this machine, not {directory}: Spark gives such a format no access "
-            "to its file systems; whence gather --follow reads segments behind URIs as they grow"
+            "to its file systems; whence.pipeline.follow (whence gather --follow) reads segments behind URIs as they "
+            "grow, and whence gather those of a group that has ended"
         )
-    if not directory or not Path(directory).is_dir():
+    place = path_of(directory or "")
+    if not directory or not place.is_dir():
         raise UsageError(f"format({NAME!r}): load() needs the directory that nodes write traces to, not {directory!r}")
     if not group:
         raise UsageError(f"format({NAME!r}): option('group', …) must name the group to read")
-    return Path(directory), group
+    return place, group
 
 
 def named(paths: Iterable[Path], known: Names) -> Names:

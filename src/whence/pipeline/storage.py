@@ -21,10 +21,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from whence.errors import StorageError, UsageError
 from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.session import first_line, is_connected, session
-from whence.places import is_uri
+from whence.places import is_uri, path_of
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)(//[^/]*)?(/.*)?$")
-_LOCAL: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 _OWNER: Final = ".owner"
 _Answer = TypeVar("_Answer")
 
@@ -144,8 +143,7 @@ def located(place: str | AnyPath, start: Start = session) -> AnyPath:
     """Return where a place is; a session is started only for a URI."""
     if isinstance(place, UriPath):
         return place
-    text = str(place)
-    return UriPath(start(), text) if is_uri(text) else Path(_LOCAL.sub("", text, count=1))
+    return UriPath(start(), str(place)) if is_uri(place) else path_of(place)
 
 
 def uri_of(path: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from whence.errors import InternalError, UsageError
@@ -17,6 +18,7 @@ from whence.pipeline.columns import union
 from whence.pipeline.committed_events import (
     Identity,
     already_committed,
+    duplicate_total,
     row_total,
     rows_by_group,
     summary,
@@ -188,11 +190,11 @@ class StreamMerge:
     def _release(self, name: str, files: list[str], before: Manifest, after: Manifest) -> list[DataFrame]:
         """Write what is due in the order of the key, with positions; return the duplicates of events."""
         due = self._events(files).filter(F.col(L).between(before.w + 1, after.w)) if files else None
-        duplicates = self._write_once(
+        summed, duplicates = self._write_once(
             name, RELEASED, None if due is None else due.repartition(self._rules.partitions, GRP), after,
             lambda events: positioned(events, before.released),
         )  # fmt: skip
-        for grp, count in rows_by_group(summary(self._there([(name, RELEASED)]))).items():
+        for grp, count in rows_by_group(summed).items():
             after.released[grp] = after.released.get(grp, 0) + count
         return duplicates
 
@@ -200,31 +202,37 @@ class StreamMerge:
         rows = self._events(files).filter(F.col(L) <= before.w) if files else None
         return self._write_once(
             name, LATE, rows, after, lambda events: events.selectExpr("*", f"cast(null as bigint) as {POS}")
-        )
+        )[1]
 
     def _write_once(
         self, name: str, fate: str, rows: DataFrame | None, after: Manifest, finished: Callable[[DataFrame], DataFrame]
-    ) -> list[DataFrame]:
-        """Write every event of some rows that is not committed yet, once; return the other rows."""
+    ) -> tuple[pa.Table, list[DataFrame]]:
+        """Write every event of some rows that is not committed yet, once; return a summary of it, and the other rows.
+
+        Nearly always all rows are written. They are looked through afterwards, which costs less than a second sort, and
+        written again where some were there already.
+        """
         after.rows.setdefault(TWICE, 0)
         if rows is None:
             self._replace(name, fate, None)
             after.rows[fate] = 0
-            return []
-        seen = Observation(f"{fate}-{name}")
-        marked = with_is_first(rows)
-        # Counted in the last stage: what an earlier one does again would count again.
-        first = marked.observe(seen, F.count_if(~F.col(IS_FIRST)).alias(TWICE)).filter(IS_FIRST).drop(IS_FIRST)
-        made = self._write(name, fate, finished(first))
-        duplicate_count = seen.get[TWICE]
-        known = already_committed(made, after.highest_seq, self._committed(name, released=fate == LATE))
-        if known:
-            self._write(name, fate, finished(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known)))
+            return summary([]), []
+        made = self._write(name, fate, finished(rows))
         summed = summary([made])
+        duplicates = duplicate_total(summed)
+        marked = with_is_first(rows)
+        first = marked.filter(IS_FIRST).drop(IS_FIRST)
+        if duplicates:
+            self._write(name, fate, finished(first))
+            summed = summary([made])
+        known = already_committed(made, summed, after.highest_seq, lambda: self._committed(name, released=fate == LATE))
+        if known:
+            self._write(name, fate, finished(without_events(first, known)))
+            summed = summary([made])
         after.highest_seq = with_highest(after.highest_seq, summed)
         after.rows[fate] = row_total(summed)
-        after.rows[TWICE] += duplicate_count + len(known)
-        return _duplicate_rows(marked, known) if duplicate_count or known else []
+        after.rows[TWICE] += duplicates + len(known)
+        return summed, _duplicate_rows(marked, known) if duplicates or known else []
 
     def _committed(self, name: str = _LAST, *, released: bool = False) -> list[AnyPath]:
         """Return the directories of events that the steps before one have released or set aside as late, and with
@@ -242,8 +250,7 @@ class StreamMerge:
         """Return how many events are pending in the files that are kept."""
         unread = [file for file, (first, _) in after.pending.items() if first > after.w and file in after.events]
         others = [file for file in after.pending if file not in unread]
-        rest = self._events(others).filter(F.col(L) > after.w).count() if others else 0
-        return rest + sum(after.events[file] for file in unread)
+        return self._files.events_after(others, after.w) + sum(after.events[file] for file in unread)
 
     def _check(self, before: Manifest, after: Manifest, found: _NewFiles) -> None:
         """Check that no row is lost. Raises InternalError."""

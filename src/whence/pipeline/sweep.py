@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import product
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
@@ -56,10 +55,10 @@ _LOOK_SECONDS = 0.5
 _NEEDED = {"level": str, "nodes": int, "events": int}
 
 
-def read_plan(path: Path) -> list[tuple[str, int, int]]:
+def read_plan(path: AnyPath) -> list[tuple[str, int, int]]:
     """Read a plan; return (configuration as JSON, repetition, seed) for every run. Raises UsageError."""
     try:
-        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+        plan = tomllib.loads(path.read_bytes().decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"PLAN: {path} cannot be read as TOML: {error}") from None
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")

@@ -191,9 +191,9 @@ def segments(directory: Path, group: str) -> list[Path]:
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
 
-def groups_in(directories: Iterable[Path]) -> list[str]:
-    """Return the groups that left segments below some directories."""
-    named = (NAME.fullmatch(path.name) for directory in directories for path in directory.rglob("spool-*.rows"))
+def groups_of(names: Iterable[str]) -> list[str]:
+    """Return the groups that left segments among files of some names."""
+    named = map(NAME.fullmatch, names)
     return sorted({bytes.fromhex(found[1]).decode() for found in named if found is not None})
 
 

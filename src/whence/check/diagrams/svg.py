@@ -1,6 +1,7 @@
 """The few shapes our pictures need, as SVG text: self-contained, escaped, with one look."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from textwrap import wrap
 from typing import TypeAlias
@@ -92,14 +93,22 @@ class Canvas:
 
     def text(
         self, x: float, y: float, words: str, size: float = 12, colour: str = INK, anchor: str = "start",
-        bold: bool = False,
+        bold: bool = False, halo: bool = True,
     ) -> None:  # fmt: skip
-        """Write words on a halo of paper, so that lines behind do not hide them."""
+        """Write words on a halo of paper, so that lines behind do not hide them; in a box of a colour, without."""
         weight = ' font-weight="600"' if bold else ""
+        around = f' stroke="{PAPER}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if halo else ""
         self._shapes.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}"{weight} '
-            f'stroke="{PAPER}" stroke-width="3" stroke-linejoin="round" paint-order="stroke">{escape(words)}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}"'
+            f"{weight}{around}>{escape(words)}</text>"
         )
+
+    @contextmanager
+    def about(self, run: str) -> Iterator[None]:
+        """Say of what is drawn meanwhile that it is of a run, for pages that show one run alone."""
+        self._shapes.append(f'<g data-run="{escape(run, quote=True)}">')
+        yield
+        self._shapes.append("</g>")
 
     def render(self, width: float, height: float, title: str) -> str:
         """Return the whole picture."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEMORY_PER_BYTE: Final = 3
-"""Memory that the local engine takes for a byte of rows: 2.4 to 2.7 were measured (docs/decisions/0041)."""
+"""Memory that the local engine takes for a byte of rows: 2.4 to 2.8 were measured (docs/decisions/0041)."""
 LOCAL_BYTES_MAX: Final = 3 << 30
 """The most that was measured: some 24 million rows, which the local engine judges sooner than Spark."""
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")

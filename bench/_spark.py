@@ -34,11 +34,14 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
     parts.write.parquet(str(directory))
 
 
-def write_big_trace(spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0) -> Path:
+def write_big_trace(
+    spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0, crash: bool = False
+) -> Path:
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
     An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
     `swaps`: so many times, the first listener delivers the first event of a round before the last of the round before.
+    `crash`: the last listener crashes when it has delivered everything.
     """
     members = PUBLISHERS + LISTENERS
     rounds = -(-deliveries // (PUBLISHERS * members))
@@ -77,6 +80,10 @@ def write_big_trace(spark: SparkSession, directory: Path, deliveries: int, *, sw
     )  # fmt: skip
     _whole(delivered).write.parquet(f"{where}/kind=deliver")
     _whole(published).write.parquet(f"{where}/kind=publish")
+    if crash:
+        end = f"{rounds} * 1000"
+        row = f"{members - 1} as node, 1 as inc, {rounds * PUBLISHERS}L as ev, {end} as t_clk, {end} as t_true"
+        _whole(spark.range(1).selectExpr(*_split(row))).write.parquet(f"{where}/kind=crash")
     (where / RUN_FILE).write_bytes(msgspec.json.encode(run))
     return directory
 

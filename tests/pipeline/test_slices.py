@@ -21,6 +21,7 @@ from whence.pipeline.frames import F
 from whence.pipeline.local.session import local_session
 from whence.pipeline.promise_tables import PromiseTables
 from whence.pipeline.promises import causal
+from whence.pipeline.session import is_local
 from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
@@ -94,7 +95,8 @@ def rounds(count: int, late: EventId | None = None) -> Trace:
 def tables_of(session: Any, directory: Path, *, large: bool) -> PromiseTables:
     given = find_input([directory])
     events = read_events(session, given, dict.fromkeys(given.runs, ASKED))
-    return PromiseTables(events._replace(is_small=not large))
+    on_disk = str(directory / "tables") if large and is_local(session) else None  # where the command keeps large tables
+    return PromiseTables(events._replace(is_small=not large, work=on_disk))
 
 
 def found(session: Any, directory: Path, *, large: bool) -> list[str]:

@@ -1,8 +1,8 @@
 """How many members events are owed to, and which members lack one: without meeting every event with every member.
 
-A member is owed what is published during its stays. How many stays there are changes only where one begins or ends, so
-one walk in time along those turns and the events tells the number for each event. Only events that fewer members got
-than are owed meet the members one by one.
+A member is owed what is published during its stays. How many stays there are changes only where one begins or ends:
+from one such turn to the next it is the same, and an event looks up the number of its time. No task has to sort
+the events of a group. Only events that fewer members got than are owed meet the members one by one.
 """
 
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, RUN_ID
@@ -38,16 +38,7 @@ def owed_times(events: DataFrame, stays: DataFrame) -> DataFrame:
     """
     stays = stays.filter(F.col("since") < F.col("until"))
     to_all = events.filter(F.col(DESTS).isNull()).select(RUN_ID, GRP, EVENT, SENT_AT)
-    timed = to_all.filter(F.col(SENT_AT).isNotNull())
-    begun = stays.select(RUN_ID, GRP, F.col("since").alias(SENT_AT), F.lit(1).alias("more"))
-    ended = stays.filter(F.col("until") < AFTER_ALL)
-    turns = begun.unionByName(ended.select(RUN_ID, GRP, F.col("until").alias(SENT_AT), F.lit(-1).alias("more")))
-    turns = turns.groupBy(RUN_ID, GRP, SENT_AT).agg(F.sum("more").alias("more"))
-    none = F.lit(None).cast("bigint")
-    walk = timed.select(RUN_ID, GRP, SENT_AT, EVENT, F.lit(0).cast("bigint").alias("more"), F.lit(1).alias("turn"))
-    walk = walk.unionByName(turns.select(RUN_ID, GRP, SENT_AT, none.alias(EVENT), "more", F.lit(0).alias("turn")))
-    along = Window.partitionBy(RUN_ID, GRP).orderBy(SENT_AT, "turn").rowsBetween(Window.unboundedPreceding, 0)
-    counted = walk.withColumn(TIMES, F.sum("more").over(along)).filter(F.col(EVENT).isNotNull())
+    counted = _within(to_all.filter(F.col(SENT_AT).isNotNull()), _levels(stays))
     steady = stays.filter(is_always(F.col("since"), F.col("until"))).groupBy(RUN_ID, GRP)
     whenever = to_all.filter(F.col(SENT_AT).isNull()).join(
         F.broadcast(steady.agg(F.count("*").alias(TIMES))), [RUN_ID, GRP]
@@ -60,3 +51,43 @@ def owed_times(events: DataFrame, stays: DataFrame) -> DataFrame:
     shape = (RUN_ID, EVENT, TIMES)
     every = counted.select(*shape).unionByName(whenever.select(*shape)).unionByName(named.select(*shape))
     return every.filter(F.col(TIMES) > 0)
+
+
+def _levels(stays: DataFrame) -> DataFrame:
+    """Return from when to when (`low`, `high`) how many stays there are (`times`) in each group."""
+    begun = stays.select(RUN_ID, GRP, F.col("since").alias("low"), F.lit(1).alias("more"))
+    ended = stays.filter(F.col("until") < AFTER_ALL).select(
+        RUN_ID, GRP, F.col("until").alias("low"), F.lit(-1).alias("more")
+    )
+    turns = begun.unionByName(ended).groupBy(RUN_ID, GRP, "low").agg(F.sum("more").alias("more"))
+    along = Window.partitionBy(RUN_ID, GRP).orderBy("low")
+    level = F.sum("more").over(along.rowsBetween(Window.unboundedPreceding, 0))
+    next_turn = F.coalesce(F.lead("low").over(along), F.lit(AFTER_ALL))
+    return turns.select(RUN_ID, GRP, "low", (next_turn - 1).alias("high"), level.alias(TIMES))
+
+
+def _within(events: DataFrame, spans: DataFrame) -> DataFrame:
+    """Return events with `times` of the span (run_id, grp, low, high, times) that each was published in.
+
+    The time of a group is divided into as many parts of equal length as it has spans, so that an event meets only the
+    few spans that touch its part.
+    """
+    extent = events.groupBy(RUN_ID, GRP).agg(F.min(SENT_AT).alias("begin"), F.max(SENT_AT).alias("end"))
+    parts = extent.join(spans.groupBy(RUN_ID, GRP).agg(F.count("*").alias("parts")), [RUN_ID, GRP])
+    parts = parts.localCheckpoint(eager=True)
+    known = spans.join(F.broadcast(parts), [RUN_ID, GRP]).withColumns({
+        "low": F.greatest("low", "begin"), "high": F.least("high", "end"),
+    })  # fmt: skip
+    touched = F.explode(F.sequence(_part(F.col("low")), _part(F.col("high"))))
+    known = known.filter(F.col("low") <= F.col("high")).withColumn("part", touched)
+    rows = events.join(F.broadcast(parts), [RUN_ID, GRP]).withColumn("part", _part(F.col(SENT_AT)))
+    found = rows.join(
+        F.broadcast(known.select(RUN_ID, GRP, "part", "low", "high", TIMES)), [RUN_ID, GRP, "part"]
+    )  # fmt: skip
+    return found.filter(F.col(SENT_AT).between(F.col("low"), F.col("high")))
+
+
+def _part(at: Column) -> Column:
+    """Return the part of a group's time that a moment lies in: as doubles, which keep the order of moments."""
+    passed = (at - F.col("begin")).cast("double") / (F.col("end") - F.col("begin") + 1).cast("double")
+    return F.floor(passed * F.col("parts")).cast("bigint")

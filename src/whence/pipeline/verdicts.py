@@ -93,10 +93,6 @@ def _delivered(tables: PromiseTables) -> DataFrame:
     )
 
 
-def _possibly_expected(tables: PromiseTables) -> DataFrame:
-    return arrival.possibly_expected(tables).groupBy(RUN_ID).agg(F.count("*").alias("possibly_expected"))
-
-
 def _noted(tables: PromiseTables) -> DataFrame:
     return (
         tables.rows_of(Kind.VIEW, Kind.NOTE)
@@ -126,7 +122,7 @@ Fact: TypeAlias = tuple[tuple[str, ...], Callable[[PromiseTables], DataFrame], d
 
 _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
-    ((arrival.AGREEMENT,), _possibly_expected, {"possibly_expected": 0}),
+    ((arrival.AGREEMENT,), arrival.possibly_expected, {"possibly_expected": 0}),
     (
         (integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE), _delivered,
         {"deliveries": 0, "successors": 0, "summed": 0, "one_sum": 0},

@@ -6,9 +6,22 @@ published and is up at the end. Levels that promise with high probability state 
 where less arrived are there violations.
 """
 
-from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, PROCESS, RUN_ID, message, text, violations, what, who
+from whence.pipeline.columns import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    EVENT,
+    PROCESS,
+    RUN_ID,
+    message,
+    text,
+    union,
+    violations,
+    what,
+    who,
+)
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.frames import Column, DataFrame, F
+from whence.pipeline.owed import SENT_AT, TIMES, owed_times
 from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, T_TRUE
 
 AGREEMENT, LIVENESS = "agreement", "liveness"
@@ -48,11 +61,11 @@ def owed_in_whole_run(tables: RunTables) -> DataFrame:
 def arrival_counts(tables: RunTables, members: DataFrame, kept: str, prefix: str) -> DataFrame:
     """Return, per run, how many deliveries were expected and made, and whether that breaks the promise.
 
-    Members that are owed the same are counted together, so that no event meets every member: an event is expected as
-    often as there are of them, and what was made is counted where it was made.
+    No event meets every member: an event is expected as often as there are members at its time, and what was made is
+    counted where it was made.
     """
-    events = tables.published.select(RUN_ID, GRP, DESTS, F.col(T_TRUE).alias("published_at"))
-    sums = _owed_times(events, members).groupBy(RUN_ID).agg(F.sum("times").alias(f"{prefix}_expected"))
+    events = tables.published.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
+    sums = _owed_times(events, members).groupBy(RUN_ID).agg(F.sum(TIMES).alias(f"{prefix}_expected"))
     made = _made(tables, members).groupBy(RUN_ID).agg(F.count_if(F.col(kept)).alias(f"{prefix}_made"))
     known = sums.filter(f"{prefix}_expected > 0").join(made, RUN_ID, "left")
     known = known.withColumn(f"{prefix}_made", F.coalesce(f"{prefix}_made", F.lit(0)))
@@ -62,13 +75,12 @@ def arrival_counts(tables: RunTables, members: DataFrame, kept: str, prefix: str
 
 
 def _owed_times(events: DataFrame, members: DataFrame) -> DataFrame:
-    """Return events with how many members they are owed to (`times`), one row for all that are owed the same."""
-    alike = members.groupBy(RUN_ID, GRP, "stays").agg(F.collect_list(NODE).alias("nodes"))
-    here = F.when(F.col(DESTS).isNull(), F.size("nodes")).otherwise(
-        F.size(F.filter("nodes", lambda node: F.array_contains(DESTS, node)))
-    )
-    owed = events.join(F.broadcast(alike), [RUN_ID, GRP]).filter(F.exists("stays", _covers))
-    return owed.withColumn("times", here).drop("nodes", "stays")
+    """Return how many members each event is owed to (run_id, event, times), where there are any."""
+    each = members.select(RUN_ID, GRP, NODE, F.explode("stays").alias("stay"))
+    stays = each.select(
+        RUN_ID, GRP, NODE, F.col("stay.since").alias("since"), (F.col("stay.last") + 1).alias("until")
+    )  # fmt: skip
+    return owed_times(events.withColumnRenamed("published_at", SENT_AT), stays)
 
 
 def _made(tables: RunTables, members: DataFrame) -> DataFrame:
@@ -93,9 +105,9 @@ def _unpaid(tables: RunTables, members: DataFrame, broken: DataFrame, kept: str)
     events = tables.published.select(*named, F.col(T_TRUE).alias("published_at")).join(in_broken, RUN_ID)
     paid = _made(tables, members).join(in_broken, RUN_ID).filter(kept).select(*PROCESS, EVENT)
     if tables.is_large:  # only the events that somebody lacks meet the members one by one
-        sums = _owed_times(events, members).select(RUN_ID, EVENT, "times")
-        sums = sums.unionByName(paid.select(RUN_ID, EVENT, F.lit(-1).alias("times")))
-        in_debt = sums.groupBy(RUN_ID, EVENT).agg(F.sum("times").alias("times")).filter("times > 0")
+        sums = _owed_times(events, members)
+        sums = sums.unionByName(paid.select(RUN_ID, EVENT, F.lit(-1).cast("bigint").alias(TIMES)))
+        in_debt = sums.groupBy(RUN_ID, EVENT).agg(F.sum(TIMES).alias(TIMES)).filter(F.col(TIMES) > 0)
         events = events.join(tables.keep(in_debt), [RUN_ID, EVENT], "left_semi")
     owed = events.join(F.broadcast(members), [RUN_ID, GRP]).filter(F.exists("stays", _covers) & _is_addressed())
     came = tables.delivered.select(*PROCESS, EVENT, F.col(T_TRUE).alias("came_at"), EV, F.lit(True).alias("came"))
@@ -104,7 +116,7 @@ def _unpaid(tables: RunTables, members: DataFrame, broken: DataFrame, kept: str)
 
 
 def possibly_expected(tables: RunTables) -> DataFrame:
-    """Return the missing deliveries that may be expected, in runs that promise everything and lack true time."""
+    """Return, per run that promises everything and lacks true time, how many missing deliveries may be expected."""
     everything = tables.runs.filter("expects_all").select(RUN_ID)
     members = (
         tables.stays.join(F.broadcast(everything), RUN_ID)
@@ -113,20 +125,43 @@ def possibly_expected(tables: RunTables) -> DataFrame:
         .agg(F.array_sort(F.collect_list(F.struct("since", "until"))).alias("stays"))
         .filter(~F.exists("stays", lambda stay: (stay["since"] == BEFORE_ALL) & (stay["until"] == AFTER_ALL)))
     )  # whoever was always there is certainly owed everything
-    window = tables.published.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
-    covered = F.exists(
-        "stays", lambda stay: (stay["since"] <= F.col("published_at")) & (F.col("published_at") < stay["until"])
-    )
-    may = window.join(F.broadcast(members), [RUN_ID, GRP]).filter(
-        F.exists("stays", _may_cover) & ~F.coalesce(covered, F.lit(False)) & _is_addressed()
-    )
-    return may.join(tables.delivered.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
+    members = tables.keep(members)
+    counts = _without_time(tables, members).unionByName(_with_time(tables, members))
+    return counts.groupBy(RUN_ID).agg(F.sum("n").alias("possibly_expected"))
+
+
+def _without_time(tables: RunTables, members: DataFrame) -> DataFrame:
+    """Return how many deliveries of events without a time may be expected and were not made: all that there are, less
+    those that were made, so that no event meets every member."""
+    events = tables.published.filter(F.col(T_TRUE).isNull()).select(RUN_ID, GRP, DESTS, EVENT)
+    sizes = members.groupBy(RUN_ID, GRP).agg(F.count("*").alias("members"))
+    to_all = events.filter(F.col(DESTS).isNull()).groupBy(RUN_ID, GRP).agg(F.count("*").alias("events"))
+    to_all = to_all.join(sizes, [RUN_ID, GRP]).select(RUN_ID, (F.col("events") * F.col("members")).alias("n"))
+    named = events.filter(F.col(DESTS).isNotNull()).select(RUN_ID, GRP, F.explode(F.array_distinct(DESTS)).alias(NODE))
+    named = named.join(F.broadcast(members.select(RUN_ID, GRP, NODE)), [RUN_ID, GRP, NODE])
+    made = tables.delivered.filter(F.col(f"o_{T_TRUE}").isNull()).withColumn(DESTS, F.col(f"o_{DESTS}"))
+    made = made.filter(_is_addressed()).join(F.broadcast(members.select(*PROCESS, GRP)), [*PROCESS, GRP])
+    one = F.lit(1).cast("bigint")
+    return union([to_all, named.select(RUN_ID, one.alias("n")), made.select(RUN_ID, (-one).alias("n"))])
+
+
+def _with_time(tables: RunTables, members: DataFrame) -> DataFrame:
+    """Return the missing deliveries of events with a time that may be expected of members whose stays have none."""
+    unsure = F.exists("stays", lambda stay: (stay["since"] == AFTER_ALL) | (stay["until"] == BEFORE_ALL))
+    at = F.col("published_at")
+    covered = F.exists("stays", lambda stay: (stay["since"] <= at) & (at < stay["until"]))
+    window = tables.published.filter(F.col(T_TRUE).isNotNull())
+    window = window.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
+    may = window.join(F.broadcast(members.filter(unsure)), [RUN_ID, GRP])
+    may = may.filter(F.exists("stays", _may_cover) & ~covered & _is_addressed())
+    missing = may.join(tables.delivered.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
+    return missing.select(RUN_ID, F.lit(1).cast("bigint").alias("n"))
 
 
 def _may_cover(stay: Column) -> Column:
     at = F.col("published_at")
     begun = (stay["since"] == AFTER_ALL) | (stay["since"] <= at)
-    return at.isNull() | (begun & ((stay["until"] == BEFORE_ALL) | (at < stay["until"])))
+    return begun & ((stay["until"] == BEFORE_ALL) | (at < stay["until"]))
 
 
 def _covers(stay: Column) -> Column:

@@ -28,6 +28,7 @@ from whence.pipeline.columns import (
     PROCESS,
     RUN_ID,
     VIOLATIONS,
+    renewed,
     union,
 )
 from whence.pipeline.deliveries import RunTables
@@ -76,7 +77,7 @@ def _in_slices(tables: RunTables, asked: DataFrame, walk: DataFrame) -> DataFram
     found = tables.keep(slices(tables, late, times))
     steps = sliced(step_table(tables).join(F.broadcast(asked), RUN_ID), found, times)
     stays = tables.stays.select(*PROCESS, GRP, "since", "until")
-    stays = stays.join(F.broadcast(found.select(RUN_ID, SLICE)), RUN_ID)
+    stays = stays.join(F.broadcast(renewed(found.select(RUN_ID, SLICE))), RUN_ID)
     judged = steps.groupBy(RUN_ID, SLICE).cogroup(stays.groupBy(RUN_ID, SLICE)).applyInArrow(_judged_slice, _SLICED)
     # Another slice may have seen an effect that the process delivered earlier.
     first = Window.partitionBy(RUN_ID, "promise", NODE, LIFE, "cause").orderBy("at_inc", "at_ev")

@@ -1,11 +1,12 @@
 """What order costs: every level of ours and every rival on one workload and one network, from the rows of its trace.
 
-Eight of the members publish to one group of all, at the same times in every run; what needs a start (tickets, overlays)
-has it before. Links take 1 to 5 ms. On a calm network they keep their order and lose nothing, as connections do; a
-lossy one has datagrams: a hundredth is lost, and they overtake each other.
+Eight of the members publish to one group of all, at the same times in every run; what needs a start (tickets, overlays,
+trees that grow out of traffic) has it before. Links take 1 to 5 ms. On a calm network they keep their order and lose
+nothing, as connections do; a lossy one has datagrams: a hundredth is lost, and they overtake each other.
 """
 
 from collections.abc import Mapping
+from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from whence.trace.schema import COLUMNS_OF, HOLD_NS, M_PID, STAMP_BYTES, T_TRUE,
 PUBLISHERS = 8
 RATE = 100
 """Events a second, of all publishers together."""
+SPACING_NS = SECOND_NS // RATE
 PAYLOAD = 32
 LINKS = Latency(shape="uniform", low_ns=MS, high_ns=5 * MS)
 CALM = NetworkModel(latency=LINKS, fifo_links=True)
@@ -32,6 +34,11 @@ ROUND_NS = 20 * MS
 """Gossip rounds as short as these links allow."""
 START_NS = SECOND_NS
 """When a group on views begins to publish."""
+GRAFT_NS = 40 * MS
+"""How long Plumtree and Thicket wait for a message that was announced: longer than their trees need on these links. The
+more is published in that time, the more branches a repair brings back, and the longer trees take to settle."""
+GROWTH = 3 * RATE
+"""Events before those that count, where trees grow out of traffic."""
 AFTERWARDS_NS = 5 * SECOND_NS
 """The time after the last publication in which what is late may still come."""
 
@@ -46,6 +53,8 @@ class System(NamedTuple):
     """Settings on a calm network only."""
     living: bool = False
     """Its members are those of a view."""
+    growth: int = 0
+    """Events that are published before those that count, at the same rate."""
 
 
 GOSSIP = {"round_ns": ROUND_NS}
@@ -63,6 +72,7 @@ OURS = {
     "total, timed": System("total", "one order; late events are told", {"delta": 10, "epsilon": 2}),
     "total, strict": System("total", "one order, nothing left out", {"order": "strict"}, living=True),
 }
+GRAFTS = {"graft_ns": GRAFT_NS}
 RIVALS = {
     "CBCAST": System("cbcast", "causal order, no loss"),
     "Causal Barriers": System("barriers", "causal order, no loss"),
@@ -70,8 +80,8 @@ RIVALS = {
     "VCube-PS": System("vcube", "causal order, no loss"),
     "Scribe": System("scribe", "best effort"),
     "Gryphon": System("gryphon", "each publisher's order, without gaps"),
-    "Plumtree": System("plumtree", "every member, most probably"),
-    "Thicket": System("thicket", "every member, most probably"),
+    "Plumtree": System("plumtree", "every member, most probably", GRAFTS, growth=GROWTH),
+    "Thicket": System("thicket", "every member, most probably", GRAFTS, growth=GROWTH),
 }
 SYSTEMS = OURS | RIVALS
 
@@ -93,18 +103,21 @@ def scenario(name: str, network: str, nodes: int, events: int, seed: int) -> Sce
         planned = simulation(system.level, nodes, 1, seed, "none", settings)
         start = planned.publishes[0].at_ns + START_NS
     addressed = any(publish.group is not None for publish in planned.publishes)
-    publishes = publications(events, start, seed, group=0 if addressed else None)
+    group = 0 if addressed else None
+    counted_from = start + system.growth * SPACING_NS
+    publishes = [
+        *publications(system.growth, start, RandomStreams(seed).of("growth of trees"), group),
+        *publications(events, counted_from, RandomStreams(seed).of("cost of order"), group),
+    ]
     return structs.replace(
         planned, publishes=publishes, network=NETWORKS[network], sync_ns=0, rest_at_ns=0, live_from_ns=0,
         live_until_ns=0, end_at_ns=publishes[-1].at_ns + AFTERWARDS_NS,
     )  # fmt: skip
 
 
-def publications(events: int, start: int, seed: int, group: int | None) -> list[Publish]:
+def publications(events: int, start: int, rng: Random, group: int | None) -> list[Publish]:
     """Return the same publications for all systems, from a time on."""
-    rng = RandomStreams(seed).of("cost of order")
-    spacing = SECOND_NS // RATE
-    moments = [(start + at * spacing + rng.randrange(spacing), rng.randrange(PUBLISHERS)) for at in range(events)]
+    moments = [(start + at * SPACING_NS + rng.randrange(SPACING_NS), rng.randrange(PUBLISHERS)) for at in range(events)]
     return [Publish(at_ns=at, node=node, size=PAYLOAD, group=group) for at, node in moments]
 
 
@@ -114,8 +127,12 @@ def measured(name: str, network: str, nodes: int, events: int, seed: int) -> dic
 
 
 def costs(trace: Trace, nodes: int, events: int) -> dict[str, float]:
-    """Return latency and time held in ms, deliveries lost in percent, bytes and messages for one event and receiver."""
-    published = {row[_AT_EVENT : _AT_EVENT + 3]: row[_AT_T] for row in trace.rows[Kind.PUBLISH]}
+    """Return latency and time held in ms, deliveries lost in percent, bytes and messages for one event and receiver.
+
+    The last so many events count.
+    """
+    counted = sorted(trace.rows[Kind.PUBLISH], key=lambda row: row[_AT_T])[-events:]
+    published = {row[_AT_EVENT : _AT_EVENT + 3]: row[_AT_T] for row in counted}
     first, last = min(published.values()), max(row[_AT_T] for row in trace.rows[Kind.DELIVER])
     came = {(row[0], row[_AT_EVENT : _AT_EVENT + 3]): row for row in trace.rows[Kind.DELIVER]}
     others = [row for (node, event), row in came.items() if node != event[0] and event in published]

@@ -302,24 +302,35 @@ class Observed:
 FAILURES = 0.002
 """J tunes rounds so that 0.2 % of all TCP connections fail (section 6.2)."""
 
-PROBES = 3
-PROBE_MESSAGES = 4000
-"""So many transfers show what two in a thousand exceed."""
+TUNED_WITHIN = 1.5
+"""Tuning ends when the rate of a probe is within this factor of FAILURES."""
+PROBES_MAX = 10
+"""By then a bisection has come to a thousandth of where it began; what is left is chance."""
+PROBE_MESSAGES = 8000
+"""So many transfers show 16 failures where two in a thousand fail."""
+
+
+def rounds_for(experiment: Experiment, messages: int) -> int:
+    """Return the rounds in which a cluster sends so many messages."""
+    return -(-messages // (experiment.members * experiment.fanout))
 
 
 def tuned_round_ns(experiment: Experiment, seed: int) -> int:
     """Return the round length with which about FAILURES of all messages take longer than a round.
 
-    Shorter rounds overlap more and make transfers longer; so each probe goes half the way to the length that the
-    transfers of the probe before it ask for.
+    Shorter rounds overlap more and make transfers longer; so the length is between that of a probe and the one that
+    its transfers ask for. Bisect; every probe is a run of its own.
     """
-    round_ns = experiment.round_ns
-    rounds = max(12, -(-PROBE_MESSAGES // (experiment.members * experiment.fanout)))
-    for probe in range(PROBES):
-        changed = with_round(experiment, round_ns, rounds)
-        transfers = changed.run(seed + probe).transfers_ns()
+    round_ns, rounds = experiment.round_ns, rounds_for(experiment, PROBE_MESSAGES)
+    ends: list[tuple[int, int]] = []
+    for probe in range(PROBES_MAX):
+        seen = with_round(experiment, round_ns, rounds).run(seed + 1 + probe)
+        if FAILURES / TUNED_WITHIN <= seen.failed_connections() <= FAILURES * TUNED_WITHIN:
+            break
+        transfers = seen.transfers_ns()
         asked = transfers[int(len(transfers) * (1 - FAILURES))]
-        round_ns = asked if not probe else (round_ns + asked) // 2
+        ends.append((min(round_ns, asked), max(round_ns, asked)))
+        round_ns = (max(low for low, _ in ends) + min(high for _, high in ends)) // 2
     return round_ns
 
 

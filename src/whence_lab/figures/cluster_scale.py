@@ -8,7 +8,7 @@ connections fail.
 from collections.abc import Sequence
 from math import log
 
-from whence_lab.experiments.two_layer import FAILURES, Experiment, tuned_round_ns, with_round
+from whence_lab.experiments.two_layer import FAILURES, Experiment, rounds_for, tuned_round_ns, with_round
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import falls, listed, rises, straight
@@ -24,6 +24,8 @@ LINK_NS = (1_500_000, 7_500_000)
 FIRST_ROUND_NS = 10_000_000
 """Where tuning begins."""
 ROUNDS = 20
+MESSAGES = 8000
+"""A run has at least as many rounds as it takes to send so many, or a rate of 0.2 % would be a few failures."""
 
 
 def experiment(config: Config) -> Experiment:
@@ -40,7 +42,7 @@ def measure(config: Config, seed: int) -> dict[str, float]:
     """Tune the round, then measure."""
     untuned = experiment(config)
     round_ns = tuned_round_ns(untuned, seed)
-    seen = with_round(untuned, round_ns, ROUNDS).run(seed)
+    seen = with_round(untuned, round_ns, max(ROUNDS, rounds_for(untuned, MESSAGES))).run(seed)
     return {
         "throughput": seen.throughput(), "latency_ms": seen.latency_ms(), "message_bytes": seen.message_bytes(),
         "loss": seen.loss(), "failed_connections": seen.failed_connections(), "round_ms": round_ns / 1e6,

@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
 
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
@@ -61,6 +61,8 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     heights = [0.0]
     for number, value in enumerate(values):  # a curve has one colour in all panels
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        if panel.only.get(panel.curve, value) != value:
+            continue
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
         curve = data.curve(panel.x, panel.y, **only)
         if not curve:
@@ -81,7 +83,7 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     if panel.log_x:
         on.set_xscale("log")
         on.xaxis.set_major_locator(FixedLocator(data.values(panel.x, **panel.only)))
-        on.xaxis.set_major_formatter(ScalarFormatter())
+        on.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         on.xaxis.set_minor_locator(NullLocator())
     elif all(isinstance(x, int) for x in data.values(panel.x, **panel.only)):
         on.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -8,10 +8,9 @@ from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.sim.run import run
 from whence.trace.schema import COLUMNS_OF, M_PID, STAMP_BYTES, Kind
-from whence_lab.experiments import two_layer
 from whence_lab.experiments.recovery_buffers import availability
 from whence_lab.experiments.ticket_failures import TicketFailures
-from whence_lab.experiments.two_layer import GOSSIP_ALONE, Experiment, tuned_round_ns, with_round
+from whence_lab.experiments.two_layer import FAILURES, GOSSIP_ALONE, Experiment, rounds_for, tuned_round_ns, with_round
 
 SMALL = Experiment(members=12, coordinators=5, events_per_round=6.0, round_ns=100_000_000, rounds=10)
 MODES = ("R1", "Rk", "R1+Rk", "none", GOSSIP_ALONE)
@@ -54,14 +53,16 @@ def test_loss_falls_from_gossip_alone_to_the_layer_to_recovery() -> None:
     assert lost[GOSSIP_ALONE] > lost["none"] > max(lost["R1"], lost["Rk"], lost["R1+Rk"])
 
 
-def test_a_tuned_round_lets_few_messages_take_longer_than_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_layer, "PROBE_MESSAGES", 1000)
+def test_a_tuned_round_lets_two_in_a_thousand_messages_take_longer_than_a_round() -> None:
     narrow = Experiment(
         members=12, coordinators=12, events_per_round=6.0, round_ns=10_000_000, rounds=20, bandwidth_bps=20_000_000
     )
-    tuned = tuned_round_ns(narrow, 1)
-    rates = [with_round(narrow, length, 20).run(9).failed_connections() for length in (tuned // 2, tuned, 2 * tuned)]
-    assert rates[0] > 0.05 > rates[1] >= rates[2]
+    tuned, rounds = tuned_round_ns(narrow, 1), rounds_for(narrow, 20_000)
+    lengths = (tuned // 2, tuned, 2 * tuned)
+    rates = [with_round(narrow, length, rounds).run(99).failed_connections() for length in lengths]
+    assert rates[0] > 0.05
+    assert FAILURES / 2 <= rates[1] <= 2 * FAILURES
+    assert rates[2] == 0
 
 
 def test_a_buffer_as_large_as_all_that_is_published_misses_nothing_and_a_tiny_one_nearly_all() -> None:

@@ -5,7 +5,7 @@ workers import. The same configuration and seed give the same numbers, so nothin
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,11 +35,24 @@ STUDENT: Final = (
 """Student's t for a band of 95 %, by degrees of freedom from 1 on; beyond the table 1.96 is close enough."""
 
 
-def planned(configs: Sequence[Config], repeat: int, seed: int = 0) -> list[tuple[str, int, int]]:
-    """Return the runs of an experiment, each with a seed that depends on its configuration, its number and `seed`."""
-    texts = [json.dumps(config, sort_keys=True) for config in configs]
+def planned(
+    configs: Sequence[Config], repeat: int, seed: int = 0, same_draw: Collection[str] = ()
+) -> list[tuple[str, int, int]]:
+    """Return the runs of an experiment, each with a seed that depends on its configuration, its number and `seed`.
+
+    Values named in `same_draw` have no part in it: configurations that differ in these alone have the same seeds.
+    """
     salt = f"@{seed}" if seed else ""
-    return [(text, number, seed_of(text + salt, number)) for text in texts for number in range(repeat)]
+    return [
+        (_text(config), number, seed_of(_text(drawn) + salt, number))
+        for config in configs
+        for drawn in ({name: value for name, value in config.items() if name not in same_draw},)
+        for number in range(repeat)
+    ]
+
+
+def _text(config: Config) -> str:
+    return json.dumps(config, sort_keys=True)
 
 
 def measuring(measure: Measure) -> Work:

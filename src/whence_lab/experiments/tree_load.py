@@ -5,9 +5,10 @@ its own: a copy occupies its sender's wire for payload and ordering metadata, by
 else costs bandwidth (LoCaMu section 11.1). So the same wire carries protocols whose formulas differ from what is
 written here. A wire carries one copy after another, for all links of its node; then a link takes 1 ms. Without faults.
 
-A publisher publishes when its wire is free, and at most `rate` times a second. Only so much is under way at a time as
-fills the wires; more would only wait, and starve members behind the fullest wire. Who must wait for that takes turns.
-Counted is what members deliver of others, once wires and links are warm.
+Publishers with a rate keep to it, whatever the wires carry: what these cannot carry waits before them. Without a rate a
+publisher publishes when its wire is free, and only so much is under way at a time as fills the wires; more would only
+wait, and starve members behind the fullest wire. Who must wait for that takes turns. Counted is what members deliver of
+others, once wires and links are warm.
 """
 
 from collections import deque
@@ -60,7 +61,7 @@ class Load(Struct, frozen=True, kw_only=True):
     publishers: int = 1
     """One is the root; several are drawn. Each chooses among the groups that it is in."""
     rate: float = 0.0
-    """Messages a second that a publisher is limited to; 0: it publishes whenever its wire is free."""
+    """Messages a second of each publisher; 0: as many as the wires carry."""
     bandwidth_bps: int = 100_000_000
     """Bits a second that a node can send."""
     payload: int = 32
@@ -114,6 +115,10 @@ class Carried(Struct, frozen=True):
     """The same as it is written here."""
     published: float
     """Messages a second, of all publishers together."""
+    root_busy: float
+    """The part of the time in which the root's wire carried something."""
+    busiest: float
+    """The same of the wire that was idle least."""
     counted_ms: float
 
 
@@ -244,6 +249,8 @@ class Node:
         self._groups: list[int] = []
         self._draw = world.streams.of("groups", me.pid)
         self._free_at = 0
+        self._wire_ns = 0
+        """What all copies that it has put on its wire take there."""
         self._plans = 0
         self.runner = Runner(member, Ports(self, self.application, self))
 
@@ -252,26 +259,31 @@ class Node:
     def publish_from(self, start: int, groups: list[int]) -> None:
         """Publish from a time on, each message to one of these groups."""
         self._groups = groups
-        self._loop.at(start, self._publish)
+        self._loop.at(start, self._publish_in_time if self._interval else self._publish_if_free)
 
-    def _publish(self, _: object) -> None:
-        """Publish if the wire is free, and plan the next attempt."""
+    def _publish_in_time(self, _: object) -> None:
+        """Publish, and plan the next message. Raises LimitError: then its rate is not kept."""
+        self._loop.at(self._loop.now + self._interval, self._publish_in_time)
+        self._publish_to_any()
+
+    def _publish_if_free(self, _: object) -> None:
+        """Publish if the wires have room, and plan the next attempt."""
         now, at = self._loop.now, self._loop.at
         if self._free_at > now:
-            at(self._free_at, self._publish)
+            at(self._free_at, self._publish_if_free)
             return
         if self._under_way.is_full():
-            self._under_way.wait(self._publish)
+            self._under_way.wait(self._publish_if_free)
             return
         try:
-            self.publish(self._groups[0] if len(self._groups) == 1 else self._draw.choice(self._groups))
+            self._publish_to_any()
         except LimitError:  # it waits for acknowledgements
-            at(now + LINK_NS, self._publish)
+            at(now + LINK_NS, self._publish_if_free)
             return
-        if self._interval:
-            at(now + self._interval, self._publish)
-        else:
-            at(self._free_at if self._free_at > now else now + LINK_NS, self._publish)
+        at(self._free_at if self._free_at > now else now + LINK_NS, self._publish_if_free)
+
+    def _publish_to_any(self) -> None:
+        self.publish(self._groups[0] if len(self._groups) == 1 else self._draw.choice(self._groups))
 
     def publish(self, group: int) -> None:
         """Publish a message. Raises LimitError."""
@@ -288,10 +300,15 @@ class Node:
         for target in to:
             if is_copy:
                 size = self.meter.sizes.popleft() + item.payload_bytes()
-                departs = max(now, self._free_at) + size * 8 * SECOND_NS // self._load.bandwidth_bps
-                self._free_at = departs
+                takes = size * 8 * SECOND_NS // self._load.bandwidth_bps
+                departs = self._free_at = max(now, self._free_at) + takes
+                self._wire_ns += takes
                 self._under_way.sent(size)
             self._loop.at(departs + LINK_NS, self._nodes[target].arrive, (self._me, item))
+
+    def busy_ns(self) -> int:
+        """Return for how long its wire has carried something so far."""
+        return self._wire_ns - max(0, self._free_at - self._loop.now)
 
     def arrive(self, sent: tuple[Process, Item]) -> None:
         """Take what a link brings."""
@@ -375,6 +392,10 @@ class World:
         """Return what was published so far."""
         return sum(node.messages for node in self.nodes)
 
+    def busy(self) -> list[int]:
+        """Return for how long each wire has carried something so far, in nanoseconds."""
+        return [node.busy_ns() for node in self.nodes]
+
     def watch(self, phase: Phase, longest_ns: int) -> None:
         """Run for one phase, but not for too long."""
         start = self.loop.now
@@ -394,14 +415,15 @@ def carried(load: Load, patience: Patience, seed: int) -> Carried:
     publishers = world.start_publishers()
     world.watch(patience.warm, patience.longest_ns)
     began, before, headers = world.loop.now, world.deliveries(), world.headers()
-    messages = world.messages()
+    messages, busy = world.messages(), world.busy()
     world.watch(patience.counted, patience.longest_ns)
     seconds = (world.loop.now - began) / SECOND_NS
+    shares = [(after - earlier) / (world.loop.now - began) for after, earlier in zip(world.busy(), busy, strict=True)]
     grown = [after - earlier for after, earlier in zip(world.deliveries(), before, strict=True)]
     copies, formula, written = (after - earlier for after, earlier in zip(world.headers(), headers, strict=True))
     others = [count for node, count in enumerate(grown) if [node] != publishers]
     return Carried(
         everywhere=min(others) / seconds, aggregated=sum(grown) / seconds, metadata_bytes=formula / max(1, copies),
         written_bytes=written / max(1, copies), counted_ms=seconds * 1e3,
-        published=(world.messages() - messages) / seconds,
+        published=(world.messages() - messages) / seconds, root_busy=shares[0], busiest=max(shares),
     )  # fmt: skip

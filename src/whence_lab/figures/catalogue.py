@@ -15,7 +15,9 @@ from whence_lab.figures import (
     merge_recovery,
     merge_stamps,
     ordering_cost,
+    tree_causal,
     tree_downtime,
+    tree_groups,
     tree_localized,
     tree_metadata,
 )
@@ -37,6 +39,8 @@ FIGURES: dict[str, Figure] = {
         merge_delta,
         merge_modulo,
         tree_localized,
+        tree_causal,
+        tree_groups,
         tree_metadata,
         tree_downtime,
         ordering_cost,

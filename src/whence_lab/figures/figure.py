@@ -4,7 +4,7 @@ A figure is one module with one `Figure`, listed in figures/catalogue.py. Everyt
 pictures, verdicts, files) is the same for all: figures/reproduce.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -91,6 +91,9 @@ class Figure(NamedTuple):
     full: Plan
     panels: Sequence[Panel]
     checks: Sequence[Check]
+    same_draw: Collection[str] = ()
+    """Names of values that have no part in the draw of seeds: configurations that differ in these alone have the same
+    seeds, so that what they are compared by is the same workload."""
 
 
 def grid(**values: Sequence[Any]) -> list[Config]:

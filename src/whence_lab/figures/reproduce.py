@@ -82,7 +82,7 @@ def reproduce(
     where.mkdir(parents=True, exist_ok=True)
     spark = session(master, conf)
     configure_for_size(spark, 0)
-    runs = planned(plan.configs, plan.seeds, seed)
+    runs = planned(plan.configs, plan.seeds, seed, figure.same_draw)
     done = run_experiment(spark, runs, figure.measure, where / f"runs-{code[:12]}-{seed}", on_progress).cache()
     rows = [row.asDict() for row in done.collect()]
     points = [row.asDict() for row in band_table(done).collect()]

@@ -17,6 +17,8 @@ LABELS = {
 MBPS = 1_000_000
 SIMILAR = 2.0
 """Two values are similar if they differ by at most this factor."""
+MUCH = 10.0
+"""Much less is at most a tenth."""
 ABOUT = 0.1
 """Two values are about the same if they differ by at most a tenth."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from whence.errors import UsageError
+from whence.pipeline.experiments import planned
 from whence_lab.figures.catalogue import ALL, FIGURES, chosen
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Check, Figure, Finding, Panel, Plan, grid
@@ -76,6 +77,17 @@ def test_a_sentence_without_its_data_does_not_hold() -> None:
     assert "could not be judged" in sentence.seen
 
 
+def test_configurations_have_seeds_of_their_own_but_for_values_that_have_no_part_in_the_draw() -> None:
+    configs = grid(nodes=[7, 15], f=[1, 2])
+    own, shared = planned(configs, 2), planned(configs, 2, same_draw=("f",))
+    assert [run[:2] for run in own] == [run[:2] for run in shared]
+    assert len({seed for *_, seed in own}) == 8
+    assert len({seed for *_, seed in shared}) == 4
+    assert {seed for *_, seed in shared}.isdisjoint(seed for *_, seed in planned(configs, 2, 1, ("f",)))
+    for config, number, seed in shared:
+        assert seed == planned([{"nodes": json.loads(config)["nodes"]}], 2)[number][2]
+
+
 def test_figures_are_chosen_by_name_each_once_and_all_by_all() -> None:
     first = next(iter(FIGURES))
     assert chosen([first, first]) == [FIGURES[first]]
@@ -95,6 +107,7 @@ def test_every_figure_says_what_decides_and_draws_what_it_measures(each: Figure)
     for plan in (each.quick, each.full):
         assert len({json.dumps(config, sort_keys=True) for config in plan.configs}) == len(plan.configs)
         assert plan.seeds >= 1
+        assert all(name in config for name in each.same_draw for config in plan.configs)
         for panel in each.panels:
             shown = [config for config in plan.configs if all(config.get(k) == v for k, v in panel.only.items())]
             assert any(panel.x in config for config in shown), panel.title

@@ -63,3 +63,18 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
     first, again, other = (loaded("cbcast", publishers=8, rate=100, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+def test_publishers_with_a_rate_keep_to_it_where_wires_are_full_and_what_they_carry_is_all_that_arrives() -> None:
+    """No other limit is named where the thesis limits publishers to a rate (section 5.5)."""
+    seen = loaded(LOCAMU, publishers=31, rate=100, bandwidth_bps=500_000)
+    assert seen.published == pytest.approx(3_100, rel=0.1)
+    assert seen.aggregated < 0.5 * 30 * seen.published
+    assert seen.busiest == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_wire_is_busy_for_as_long_as_its_copies_take() -> None:
+    """A publisher at the root sends every message of 104 + 32 bytes twice (LoCaMu section 11.3)."""
+    seen = loaded(LOCAMU, rate=100, bandwidth_bps=1_000_000)
+    assert seen.root_busy == pytest.approx(100 * 2 * (104 + 32) * 8 / 1_000_000, rel=0.05)
+    assert seen.busiest > seen.root_busy

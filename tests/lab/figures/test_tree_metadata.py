@@ -46,3 +46,10 @@ def test_what_a_localized_header_needs_does_not_grow_with_the_tree_and_a_vector_
     )
     assert large["causal, thesis coding"].header <= 1.1 * small["causal, thesis coding"].header
     assert large["cbcast"].header > 1.8 * small["cbcast"].header
+
+
+def test_protocols_that_do_not_know_f_need_the_same_for_every_f_with_the_same_seed() -> None:
+    for scheme in ("cbcast", "barriers"):
+        assert Talk(scheme=scheme, nodes=15, groups=8, f=1).run(3) == Talk(scheme=scheme, nodes=15, groups=8, f=3).run(
+            3
+        )

@@ -93,11 +93,13 @@ def test_a_method_that_is_not_there_is_refused_by_name(strange: str) -> None:
 
 
 def test_a_trace_is_judged_where_there_is_no_spark(tmp_path: Path) -> None:
-    """Neither PySpark nor Java is looked for, and pandas is not loaded, which takes longer than the judgement."""
+    """Neither PySpark nor Java is looked for, and nothing is loaded that takes longer than the judgement: not pandas,
+    and not what other commands need."""
     out = write_trace(tmp_path, dict(clean_traces(1))["fifo-none-1"])
     words = (
         "import sys; sys.modules['pyspark'] = None; from whence.cli.app import run; "
-        f"code = run(['verify', {str(out)!r}, '--json']); assert 'pandas' not in sys.modules; sys.exit(code)"
+        f"code = run(['verify', {str(out)!r}, '--json']); left = {{'pandas', 'whence.core', 'whence.net'}}; "
+        "assert not left & {*sys.modules}, left & {*sys.modules}; sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout)["verdicts"].values()) <= {"holds", "vacuous", "unknown"}

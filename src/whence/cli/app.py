@@ -2,37 +2,16 @@
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
 from whence import __version__
-from whence.cli.certs import certs
-from whence.cli.check import check
-from whence.cli.declare_dead import declare_dead
-from whence.cli.demo import demo
-from whence.cli.doctor import doctor
-from whence.cli.explore import explore
-from whence.cli.force import force
-from whence.cli.gather import gather
-from whence.cli.leave import leave
-from whence.cli.members import members, remove
-from whence.cli.merge import merge
-from whence.cli.metrics import metrics
-from whence.cli.node import node
 from whence.cli.output import print_json, print_message
-from whence.cli.pack import pack
-from whence.cli.pub import pub
-from whence.cli.report import report
-from whence.cli.reproduce import reproduce
-from whence.cli.simulate import simulate
-from whence.cli.size import size
-from whence.cli.stream import stream
-from whence.cli.sub import sub
-from whence.cli.sweep import sweep
-from whence.cli.top import top
-from whence.cli.tune import tune
-from whence.cli.verify import verify
 from whence.errors import UsageError, WhenceError
 
 USAGE = 2
@@ -49,39 +28,52 @@ EXTRAS = {
 }  # fmt: skip
 """Optional packages, and what installs each."""
 
+_COMMANDS = {
+    "demo": "demo", "simulate": "simulate", "explore": "explore", "check": "check", "node": "node", "pub": "pub",
+    "sub": "sub", "top": "top", "members": "members", "remove": "members", "leave": "leave", "force": "force",
+    "declare-dead": "declare_dead", "gather": "gather", "doctor": "doctor", "tune": "tune", "certs": "certs",
+    "size": "size", "verify": "verify", "sweep": "sweep", "report": "report", "reproduce": "reproduce",
+    "metrics": "metrics", "stream": "stream", "merge": "merge", "pack": "pack",
+}  # fmt: skip
+"""Every command, and the module here that has it under the same name."""
+
+
+class _OnDemand(Mapping[str, Any]):
+    """The commands, each loaded when it is asked for: who judges a tiny trace does not wait for the live system."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = getattr(import_module(f"whence.cli.{_COMMANDS[name]}"), name.replace("-", "_"))
+        one = typer.Typer(add_completion=False)
+        if isinstance(found, typer.Typer):
+            one.add_typer(found, name=name)
+            return typer.main.get_group(one).commands[name]
+        one.command(name)(found)
+        return typer.main.get_command(one)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Commands(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = _OnDemand()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+
 app = typer.Typer(
     name="whence",
+    cls=_Commands,
     help="Ordered group communication with a consistency dial: run groups, break them, and see every promise judged.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(simulate)
-app.command()(explore)
-app.command()(check)
-app.command()(node)
-app.command()(pub)
-app.command()(sub)
-app.command()(top)
-app.command()(members)
-app.command()(remove)
-app.command()(leave)
-app.command()(force)
-app.command()(declare_dead)
-app.command()(gather)
-app.command()(doctor)
-app.command()(tune)
-app.add_typer(certs, name="certs")
-app.command()(size)
-app.command()(verify)
-app.command()(sweep)
-app.command()(report)
-app.command()(reproduce)
-app.command()(metrics)
-app.command()(stream)
-app.command()(merge)
-app.command()(pack)
 
 
 def _print_version(asked: bool) -> None:

@@ -42,10 +42,14 @@ HELD = [
     ("causal-living", 88200295), ("total-strict", 89000679), ("total-strict", 89002954),
     *[("causal-living", seed) for seed in (101007196, 101012585, 101014382, 105003627, 151003972)],
     *[(kind, 151008276) for kind in KINDS], ("total-strict", 161003420), ("total-strict", 161013304),
+    ("causal-living", 171000227),
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;
-and those that showed traps T48 to T53."""
+and those that showed traps T48 to T54."""
+
+ALL_HAD_DISKS = 121_000_000
+"""Earlier seeds were drawn before members of a group with journals could have none, or be removed unasked."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +67,7 @@ def test_a_schedule_that_was_once_called_broken_is_not(kind: str, seed: int) -> 
     """A generation that ends tells the other one nothing: what that one waits for is no broken promise. And a joiner
     that begins where the sequence of who stays ends was handed nothing else."""
     drawn = draw(kind, seed)
-    if drawn.settings["journal"]:  # as it was drawn then: all had disks, and nobody was removed unasked
+    if seed < ALL_HAD_DISKS and drawn.settings["journal"]:  # as it was drawn then
         drawn = structs.replace(drawn, forgetful=[], settings=drawn.settings | {"remove_after_ns": 0})
     assert Outcome.BROKEN not in [verdict.outcome for verdict in judged(drawn)[1]]
 

@@ -185,6 +185,11 @@ class Group:
         for other in others:
             self._carry_out(by, self.members[by].act("suspect", other, self.now))
 
+    def trust(self, by: int, *others: int) -> None:
+        """Let one member end its suspicion of others."""
+        for other in others:
+            self._carry_out(by, self.members[by].act("trust", other, self.now))
+
     def unreachable(self, by: int, other: int) -> None:
         """Let a member learn that another cannot be reached."""
         self._carry_out(by, self.members[by].unreachable(other, self.now))

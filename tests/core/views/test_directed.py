@@ -13,6 +13,7 @@ from whence.core.views.items import (
     Beat,
     Decree,
     Fetch,
+    Freeze,
     JoinRequest,
     Promise,
     Target,
@@ -566,6 +567,45 @@ def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
     return group.pids(2) == [1, 2, 9] and group.is_live(9)
 
 
+def is_trusted_again(bug: str | None) -> bool:
+    """T53: a member begins to remove another, while it suspects whoever should lead; nobody hears of the freeze, and
+    then both are heard of again."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=False, remove_after_ns=SECOND), founders=5)
+    group.suspect(1, 4)
+    group.wait(SECOND)
+    group.suspect(1, 0)
+    group.wait(200 * MS, lose=both(of(Freeze), between([1], [0, 2, 3])))
+    assert list(group.members[1].state.frozen) == [4]
+    group.trust(1, 0, 4)
+    event = group.publish(4)
+    group.wait(10 * SECOND)
+    assert group.pids(1) == [0, 1, 2, 3, 4]
+    return event in group.log[1]
+
+
+def lacks_what_is_lost(bug: str | None) -> bool:
+    """T54: what a dead member said in two views follows what another dead one said; of the two survivors one has lost
+    that in a crash, and the other has neither."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    unheard = both(of(ViewMessage, ViewMark), between([0, 2, 3], [1]))
+    cause = group.publish(2)
+    group.flow(lose=unheard)
+    group.crash(2)
+    group.crash(0)
+    group.restart(0)
+    effect = group.publish(3)
+    group.join(9, 0)
+    group.wait(400 * MS, lose=unheard)
+    assert group.log[0] == [cause, effect]
+    assert group.pids(0) == group.pids(1) == [0, 1, 2, 3, 9]
+    for pid in (3, 9):
+        group.crash(pid)
+    group.force(0, 0, 1)
+    group.wait(5 * SECOND)
+    assert group.pids(0) == [0, 1]
+    return group.pids(1) == [0, 1] and group.log[1] == [effect]
+
+
 def restarts_with_what_must_wait(bug: str | None) -> bool:
     """T49: what a removed member said follows events of both others, who keep it, have not taken these, and restart."""
     group = Group(CAUSAL, bug, DURABLE)
@@ -691,6 +731,8 @@ def _has_decided(group: Group, pids: list[int]) -> bool:
 STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("report_quorum", is_not_asked_in_time),
     ("never_yields", removes_too_many_together),
+    ("remembers_what_does_not_move", is_trusted_again),
+    ("waits_for_what_is_lost", lacks_what_is_lost),
     ("asks_only_whom_it_knows", is_told_by_a_stranger),
     ("takes_messages_for_acknowledgements", speaks_before_it_acknowledges),
     ("stale_joins", lets_an_old_request_arrive),

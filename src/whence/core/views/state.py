@@ -201,7 +201,7 @@ class ViewState:
         if not self.opened or self._is_too_new(message):
             return False
         if message.epoch == self.entered:
-            if any(map(gt, message.past, self.got)):
+            if any(map(gt, message.past, self.got)) and not (self.ends and self.has_past(message)):
                 return False
         elif not self.has_past(message):
             return False

@@ -33,6 +33,7 @@ from whence_lab.mutants.living.changes import (
     MayRemoveFewer,
     NeverYields,
     NewcomersVoteAtOnce,
+    RemembersWhatDoesNotMove,
     RemovesAnyNumber,
     SpeaksOfWhatItNeverKnew,
     SuppliesAnything,
@@ -79,6 +80,7 @@ from whence_lab.mutants.living.messages import (
     TakesMessagesOfLaterViews,
     TakesMessagesOfTheRemoved,
     WaitsForEveryCut,
+    WaitsForWhatIsLost,
 )
 from whence_lab.mutants.living.order import (
     BeginsAtTheLeastMark,
@@ -215,6 +217,10 @@ BUGS = (
     ("takes_messages_for_acknowledgements", "agreement", "takes a message for an acknowledgement",
      _parts(links_type=TakesMessagesForAcknowledgements), _ANY, _DIRECTED),
     ("never_yields", "liveness", "goes on where others remove too many", _changes(leader=NeverYields), _ANY, _DIRECTED),
+    ("remembers_what_does_not_move", "liveness", "pursues what another is to lead",
+     _changes(wishes=RemembersWhatDoesNotMove), _ANY, _DIRECTED),
+    ("waits_for_what_is_lost", "causal", "waits for what was lost in a force",
+     _parts(state_type=WaitsForWhatIsLost), _ANY, _DIRECTED),
     ("asks_only_whom_it_knows", "liveness", "asks no stranger", _parts(changes_type=AsksOnlyWhomItKnows), _ANY,
      _DIRECTED),
     ("speaks_of_what_it_never_knew", "liveness", "calls views forgotten",

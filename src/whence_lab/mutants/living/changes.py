@@ -282,6 +282,13 @@ class NeverYields(Leader):
         pass
 
 
+class RemembersWhatDoesNotMove(Wishes):
+    """Keeps an attempt that does not move, although another member leads (T53)."""
+
+    def _give_up_lead(self, now: Instant) -> None:
+        pass
+
+
 class AsksOnlyWhomItKnows(Changes):
     """Asks only members of the view it knows for views that it lacks (T51)."""
 

@@ -1,5 +1,7 @@
 """Bugs in how messages of a living group are received, retained, acknowledged and written down (views 5.1 to 5.5)."""
 
+from operator import gt
+
 from msgspec import structs
 
 from whence.core.ready import Ready
@@ -39,6 +41,15 @@ class DoesNotWaitForCuts(ViewState):
 
     def waits_for_cut(self, message: Message) -> bool:
         return False
+
+
+class WaitsForWhatIsLost(ViewState):
+    """Waits, in the view that an operator replaced, for what nobody has any more (T54)."""
+
+    def is_ready(self, message: Message, stream: Stream, number: int) -> bool:
+        if message.epoch == self.entered and any(map(gt, message.past, self.got)):
+            return False
+        return super().is_ready(message, stream, number)
 
 
 class FollowsWhatIsNotForIt(ViewState):

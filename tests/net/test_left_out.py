@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.net.live import nodes, open_all, take, within
 from whence.core.links.reached import LEFT_OUT_MAX, Reached
 from whence.core.ready import Gap
-from whence.errors import LeftOutError
+from whence.errors import LeftOutError, OutcomeUnknownError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.left_out import SPANS_MAX, LeftOut
 from whence.types import Process, Span, packed
@@ -74,6 +74,37 @@ def test_the_oldest_are_forgotten_where_too_many_are_left_out() -> None:
     left_out.add_all((2 * number, 2 * number) for number in range(1, SPANS_MAX + 3))
     assert not left_out.has_any(1, 4)
     assert left_out.has_any(6, 6)
+    assert [left_out.may_have_any(event, event) for event in range(1, 6)] == [False, True, True, True, False]
+
+
+def test_a_publisher_is_told_of_every_span_before_it_is_forgotten() -> None:
+    async def main() -> None:
+        sent: list[Reached] = []
+        here = Acknowledgements(Process(1, 1), lambda publisher, reached: sent.append(reached), lambda last: None)
+        many = [Span(2, 5, 2 * number, 2 * number) for number in range(1, 3 * SPANS_MAX)]
+        for span in many:
+            here.left_out([span])
+        here._report()
+        assert [span for item in sent for span in item.left_out] == [span[2:] for span in many]
+
+    within(main())
+
+
+def test_of_events_that_may_be_among_those_forgotten_settled_says_that_it_does_not_know() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started, settings={"spread": "gossip"})
+            receipts = [await here.publish(b"%d" % number) for number in range(3)]
+            await asyncio.gather(take(here, 3), take(there, 3))
+            await receipts[2].settled(timeout_s=20)
+            event = await receipts[1].accepted()
+            later = ((event.seq + 100 + 2 * at,) * 2 for at in range(SPANS_MAX))
+            here._driver.settling.left_out_by(there.pid, [(event.seq, event.seq), *later])
+            with pytest.raises(OutcomeUnknownError, match="not known any more whether these were among them"):
+                await receipts[1].settled(timeout_s=20)
+            await receipts[2].settled(timeout_s=20)
+
+    within(main())
 
 
 def test_settled_raises_where_a_member_left_the_event_out_and_names_it() -> None:

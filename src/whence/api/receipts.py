@@ -192,7 +192,7 @@ class Receipt(Struct, eq=False):
         Of a member that was removed, events up to its cut are settled, and for later ones RemovedError is raised.
         Raises LeftOutError once nobody waits for the events any more, and some member left them out; where levels may.
         Raises OutcomeUnknownError, which names the members whose acknowledgement is missing, after `timeout_s` or when
-        the group is closed; UsageError for a negative time.
+        the group is closed, or who left out too many to remember which; UsageError for a negative time.
         """
         check_timeout(timeout_s)
         first = await self.accepted()
@@ -232,9 +232,15 @@ class Receipt(Struct, eq=False):
 
 
 def _unless_left_out(driver: Driver, first: EventId, last: int) -> EventId:
-    """Return the first event, unless members left some of them out. Raises LeftOutError."""
+    """Return the first event, unless members left some of them out. Raises LeftOutError; OutcomeUnknownError where that
+    is not known any more."""
     if members := driver.settling.without(first.seq, last):
         raise LeftOutError(members)
+    if unknown := driver.settling.perhaps_without(first.seq, last):
+        raise OutcomeUnknownError(
+            f"{', '.join(map(str, unknown))} left out so many events that it is not known any more whether these were "
+            "among them"
+        )
     return first
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from whence.core.links.reached import LAZY_NS, LEFT_OUT_MAX, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
-from whence.net.left_out import LeftOut
+from whence.net.left_out import SPANS_MAX, LeftOut
 from whence.types import Bundle, Process, Span
 
 PUBLISHES_S = 1.0
@@ -21,7 +21,7 @@ TAKEN_MAX = 65_536
 class Progress:
     """How far the application has taken one publisher's events."""
 
-    __slots__ = ("at", "due", "last", "left_out", "publisher", "told")
+    __slots__ = ("at", "due", "last", "left_out", "publisher", "told", "untold_count")
 
     def __init__(self, publisher: Process) -> None:
         self.publisher = publisher
@@ -35,13 +35,17 @@ class Progress:
         """What of its events will never come here."""
         self.told: tuple[int, int] | None = None
         """The last span of these that it was told of."""
+        self.untold_count = 0
+        """How often some were added since."""
 
     def untold(self) -> list[tuple[int, int]]:
         """Return the spans that the publisher was not told of, which it is told now."""
         spans = self.left_out.spans
+        self.untold_count = 0
         if not spans or spans[-1] == self.told:
             return []
-        since = next((at for at, (first, _) in enumerate(spans) if self.told and first == self.told[0]), 0)
+        told = self.told
+        since = next((at + (span == told) for at, span in enumerate(spans) if told and span[0] == told[0]), 0)
         self.told = spans[-1]
         return spans[since:]
 
@@ -81,7 +85,7 @@ class Acknowledgements:
         progress = self._taken.get((bundle.pid, bundle.incarnation)) or self._begin(bundle.process)
         if last > progress.last:
             if self._in_order and 0 < progress.last < bundle.first - 1:
-                progress.left_out.add(progress.last + 1, bundle.first - 1)
+                self._leave_out(progress, progress.last + 1, bundle.first - 1)
             progress.last, progress.at = last, self._loop.time()
             self._plan(progress, len(bundle.body))
 
@@ -90,8 +94,23 @@ class Acknowledgements:
         for pid, incarnation, first, last in spans:
             if pid != self._me.pid:
                 progress = self._taken.get((pid, incarnation)) or self._begin(Process(pid, incarnation))
-                progress.left_out.add(first, last)
+                self._leave_out(progress, first, last)
                 self._plan(progress, 0)
+
+    def _leave_out(self, progress: Progress, first: int, last: int) -> None:
+        """Note a span; its publisher is told before it can be forgotten here."""
+        progress.left_out.add(first, last)
+        progress.untold_count += 1
+        if progress.untold_count >= SPANS_MAX // 2:
+            self._tell_left_out(progress)
+
+    def _tell_left_out(self, progress: Progress, most: int = 0) -> list[tuple[int, int]]:
+        """Tell a publisher what was left out; return the rest of it, of `most` spans at most."""
+        untold = progress.untold()
+        while len(untold) > most:
+            self._send(progress.publisher, Reached(0, 0, untold[:LEFT_OUT_MAX]))
+            untold = untold[LEFT_OUT_MAX:]
+        return untold
 
     def peer_up(self, peer: Process) -> None:
         """Acknowledge again to a publisher that has reconnected."""
@@ -125,10 +144,7 @@ class Acknowledgements:
             progress.due = 0
             self._heard[progress.publisher.pid] = now
             waited_us = min(int((now - progress.at) * 1e6), WAITED_US_MAX)
-            untold = progress.untold()
-            while len(untold) > LEFT_OUT_MAX:
-                self._send(progress.publisher, Reached(0, 0, untold[:LEFT_OUT_MAX]))
-                untold = untold[LEFT_OUT_MAX:]
+            untold = self._tell_left_out(progress, LEFT_OUT_MAX)
             self._send(progress.publisher, Reached(progress.last, waited_us, untold))
 
     def publishers(self) -> int:

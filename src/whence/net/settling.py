@@ -29,6 +29,11 @@ class Settling:
         found = [peer for peer, events in self._left_out.items() if events.has_any(first, last)]
         return tuple(map(self._node.named, found))
 
+    def perhaps_without(self, first: int, last: int) -> tuple[int, ...]:
+        """Return the members of which it is not known any more whether they left out own events of a span."""
+        found = [peer for peer, events in self._left_out.items() if events.may_have_any(first, last)]
+        return tuple(map(self._node.named, found))
+
     def settled(self) -> int:
         """Return the last own event that every other member has."""
         known = self._member.settled() if self._member is not None else None

@@ -66,6 +66,7 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
     made |= {f"forced-{gone:d}": forced_out(gone=gone).trace for gone in (False, True)}
     made |= {"closed": closed_without(1).trace}
     made |= {f"ahead-{forced:d}": ahead(forced=forced).trace for forced in (False, True)}
+    made |= {"ahead-before": ahead(forced=True, before=True).trace}
     made |= {f"orphaned-{forced:d}": orphaned(forced=forced).trace for forced in (False, True)}
     bases, rng, number = list(made.items()), Random(seed), 0
     while len(made) < count:

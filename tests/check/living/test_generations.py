@@ -127,3 +127,7 @@ def test_what_those_left_out_published_is_lost_where_no_survivor_has_it(forced: 
 def test_who_an_operator_goes_on_with_need_not_have_the_sequence_of_those_left_out(forced: bool) -> None:
     """What is left of the generation before is handed out as the survivors have it (views 5.10)."""
     assert ("uniform" in ahead(forced=forced).broken()) is not forced
+
+
+def test_what_a_survivor_was_handed_before_an_operator_went_on_with_it_is_of_the_one_sequence() -> None:
+    assert "uniform" in ahead(forced=True, before=True).broken()

@@ -59,6 +59,8 @@ _IN_LINE = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, Kind.JOIN, Kind.LEAVE, Kind.VI
 Place: TypeAlias = tuple[int, int]
 """(incarnation, number) of a row."""
 
+BEFORE_VIEWS: Final[Place] = (-1, -1)
+
 
 class MemberId(NamedTuple):
     """A member, as views name it."""
@@ -125,8 +127,8 @@ class Membership:
         self.has_ended = False
         """For good: nothing that comes later is a step of this member."""
         self.is_up = True
-        self.moved_on = False
-        """The process went on in another generation."""
+        self.moved_on: Place | None = None
+        """Where the process entered another generation, to go on there."""
         self.is_durable = False
         """Its last incarnation remembers across crashes."""
         self.is_silent = True
@@ -225,26 +227,29 @@ class Living(History):
             steps.sort(key=itemgetter(0, 1))
             count = 0
             for grp, labels in groups.items():
-                of_line, last = self._by_label(grp, labels, steps)
+                of_line, moved_on = self._by_label(grp, labels, steps)
                 for label in labels:
                     for membership, line in self._memberships_of(node, grp, label, of_line[label], count):
                         lines[membership.process] = line
                         self.memberships[membership.process] = membership
-                        membership.moved_on = label != last
+                        membership.moved_on = moved_on.get(label)
                         count += 1
         self._name_by_views()
         return lines
 
-    def _by_label(self, grp: str, labels: list[str], steps: list[Step]) -> tuple[dict[str, list[Step]], str]:
-        """Return the steps of a process in each generation of a group, and the last one it was in. What it does with an
-        event belongs to that in which the event was published. What it is told of its own events once it is in another
-        generation speaks of those who are there with it, and is left out."""
+    def _by_label(
+        self, grp: str, labels: list[str], steps: list[Step]
+    ) -> tuple[dict[str, list[Step]], dict[str, Place]]:
+        """Return the steps of a process in each generation of a group, and where it went on in another one. What it
+        does with an event belongs to that in which the event was published. What it is told of its own events once it
+        is in another generation speaks of those who are there with it, and is left out."""
         if len(labels) == 1:
-            return {labels[0]: steps}, labels[0]
+            return {labels[0]: steps}, {}
         found: dict[str, list[Step]] = {label: [] for label in labels}
         now = labels[0]
+        entered: list[tuple[Place, str]] = []
         for step in steps:
-            _, _, kind, event, row = step
+            inc, ev, kind, event, row = step
             if kind in _ENDS_UP:
                 for label in labels:
                     if label == labels[0] or found[label]:
@@ -254,6 +259,7 @@ class Living(History):
                 continue
             if kind is Kind.VIEW:
                 now = self.label(grp, row[AT_VIEW_EPOCH])
+                entered.append(((inc, ev), now))
                 found[now].append(step)
             elif kind in AT_EPOCH:
                 found[self.label(grp, row[AT_EPOCH[kind]])].append(step)
@@ -264,7 +270,7 @@ class Living(History):
                 found[self.label(grp, row[AT_VIEW_EPOCH])].append(step)
             else:
                 found[now].append(step)
-        return found, now
+        return found, {label: _departure(label, entered) for label in labels if label != now}
 
     def label(self, grp: str, epoch: int | None) -> str:
         """Return the name under which a generation of a group is judged."""
@@ -507,6 +513,12 @@ class Living(History):
         return {
             process: each.is_up and not (each.has_ended or each.moved_on) for process, each in self.memberships.items()
         }
+
+
+def _departure(label: str, entered: list[tuple[Place, str]]) -> Place:
+    """Return where a process first went from one generation to another, by the views that it entered."""
+    begun = next((place for place, name in entered if name == label), BEFORE_VIEWS)
+    return next((place for place, name in entered if name != label and place > begun), BEFORE_VIEWS)
 
 
 def _labels(trace: Trace) -> dict[tuple[str, int], str]:

@@ -3,9 +3,9 @@
 The sequence is that of the member that stays and began first. A founder that did not stay was handed the beginning of
 it. A joiner that did not stay was handed a part of it without holes. Where no founder stays, what somebody was handed
 before the sequence begins cannot be compared, and only what comes from its first event on counts. Somebody that was
-handed more than the sequence has by the end is accused where the others must have come that far: see `owed`. Who went
-on in another generation is not compared: there it is handed what is left of this one as its survivors agree. Linear in
-the deliveries.
+handed more than the sequence has by the end is accused where the others must have come that far: see `owed`. Of who
+went on in another generation counts what it was handed before: there it is handed what is left of this one as its
+survivors agree. Linear in the deliveries.
 """
 
 from whence.check.closure import Process
@@ -25,7 +25,7 @@ def judge(living: Living) -> Verdict:
     compared = 0
     for process, membership in living.memberships.items():
         reference = _reference(living, membership.grp)
-        if process not in living.staying and not membership.moved_on and reference is not None:
+        if process not in living.staying and reference is not None:
             compared += _judge_one(living, owed, process, reference)
     return owed.verdict(
         f"{counted(compared, 'member')} that did not stay were handed a prefix of what the others were",
@@ -45,7 +45,9 @@ def _reference(living: Living, grp: str) -> Process | None:
 def _judge_one(living: Living, owed: Owed, process: Process, reference: Process) -> bool:
     """Compare one member with the sequence; return whether there was anything to compare."""
     whole: Sequence = list(living.delivered[reference])
-    handed = _comparable(list(living.delivered[process]), whole, begins_late=living.is_joiner(reference))
+    moved_on = living.memberships[process].moved_on
+    here = [event for event, row in living.delivered[process].items() if moved_on is None or row[1:3] < moved_on]
+    handed = _comparable(here, whole, begins_late=living.is_joiner(reference))
     if not handed:
         return False
     may_begin_later = living.is_joiner(process) or living.is_joiner(reference)

@@ -84,6 +84,20 @@ def turns_of_lines(turns: DataFrame, named: DataFrame, groups: DataFrame) -> Dat
     return known.filter(here).select(*turns.columns)
 
 
+def departures(members: DataFrame, views: DataFrame, lines: DataFrame) -> DataFrame:
+    """Return where processes first went from a line of a group to another, by the views that they entered; `members`
+    tells which lines they were in."""
+    of = views.join(F.broadcast(lines.select(RUN_ID, GRP, GROUP)), [RUN_ID, GRP])
+    of = of.select(RUN_ID, NODE, GROUP, GRP, place(F.col(INC), F.col(EV)).alias("_entered"))
+    begun = of.groupBy(RUN_ID, NODE, GRP).agg(F.min("_entered").alias("_begun"))
+    known = members.join(F.broadcast(lines.select(RUN_ID, GRP, GROUP)), [RUN_ID, GRP]).select(RUN_ID, NODE, GROUP, GRP)
+    known = known.distinct().join(begun, [RUN_ID, NODE, GRP], "left")
+    others = of.withColumnRenamed(GRP, "_elsewhere")
+    later = F.col("_begun").isNull() | (F.col("_entered") > F.col("_begun"))
+    went = known.join(others, [RUN_ID, NODE, GROUP]).filter((F.col("_elsewhere") != F.col(GRP)) & later)
+    return went.groupBy(RUN_ID, NODE, GRP).agg(F.min("_entered").alias("left_at"))
+
+
 def last_entered(views: DataFrame, lines: DataFrame) -> DataFrame:
     """Return the line of the view that each process entered last, in every group: there it goes on."""
     last = F.max_by(GRP, place(F.col(INC), F.col(EV))).alias("entered")

@@ -28,15 +28,15 @@ _PAIR = (RUN_ID, GRP, *_LONG, *_SHORT)
 _NAME = (M_PID, M_INC, M_SEQ)
 
 
-def _lengths(tables: LivingTables) -> DataFrame:
+def _lengths(sequences: DataFrame) -> DataFrame:
     """Return how much every member was handed, and what first."""
-    return tables.sequences.groupBy(*PROCESS).agg(F.count("*").alias("n"), F.min_by(EVENT, AT).alias("first"))
+    return sequences.groupBy(*PROCESS).agg(F.count("*").alias("n"), F.min_by(EVENT, AT).alias("first"))
 
 
-def _places(tables: LivingTables, whose: tuple[str, str], event: str, **columns: str) -> DataFrame:
+def _places(sequences: DataFrame, whose: tuple[str, str], event: str, **columns: str) -> DataFrame:
     """Return where members have events, under the names of a pair's member and of its event."""
     kept = [F.col(name).alias(alias) for name, alias in columns.items()]
-    return tables.sequences.select(
+    return sequences.select(
         RUN_ID, F.col(NODE).alias(whose[0]), F.col(LIFE).alias(whose[1]), F.col(EVENT).alias(event), *kept
     )
 
@@ -63,7 +63,7 @@ def staying_pairs(tables: LivingTables) -> DataFrame:
 
     A founder is the longer one beside a joiner; of two joiners the one in which the other begins.
     """
-    known = tables.judged.join(_lengths(tables), list(PROCESS)).select(
+    known = tables.judged.join(_lengths(tables.sequences), list(PROCESS)).select(
         RUN_ID, GRP, NODE, LIFE, "is_joiner", "n", "first"
     )
 
@@ -74,8 +74,8 @@ def staying_pairs(tables: LivingTables) -> DataFrame:
     both = side("l").join(side("s"), [RUN_ID, GRP]).filter(
         F.struct("l_node", "l_life") < F.struct("s_node", "s_life")
     )  # fmt: skip
-    short_in_long = _places(tables, _LONG, "s_first", **{AT: "begins"})
-    long_in_short = _places(tables, _SHORT, "l_first", **{AT: "begun_by"})
+    short_in_long = _places(tables.sequences, _LONG, "s_first", **{AT: "begins"})
+    long_in_short = _places(tables.sequences, _SHORT, "l_first", **{AT: "begun_by"})
     placed = both.join(short_in_long, [RUN_ID, *_LONG, "s_first"], "left").join(
         long_in_short, [RUN_ID, *_SHORT, "l_first"], "left"
     )
@@ -94,8 +94,8 @@ def staying_pairs(tables: LivingTables) -> DataFrame:
     found = ordered.withColumn("begins", F.when(F.col("s_is_joiner"), F.col("begins")).otherwise(0))
     apart = found.filter("begins is null").select(*_PAIR)
     meet = (
-        apart.join(_places(tables, _LONG, EVENT), [RUN_ID, *_LONG])
-        .join(_places(tables, _SHORT, EVENT), [RUN_ID, *_SHORT, EVENT])
+        apart.join(_places(tables.sequences, _LONG, EVENT), [RUN_ID, *_LONG])
+        .join(_places(tables.sequences, _SHORT, EVENT), [RUN_ID, *_SHORT, EVENT])
         .select(*_PAIR).distinct().withColumn("meet", F.lit(True))
     )  # fmt: skip
     return found.join(meet, list(_PAIR), "left").withColumn("meet", F.coalesce("meet", F.lit(False)))
@@ -103,13 +103,18 @@ def staying_pairs(tables: LivingTables) -> DataFrame:
 
 def _parted(tables: LivingTables, pairs: DataFrame) -> DataFrame:
     """Return, for each two members whose sequences part, the event that one of them lacks or has elsewhere."""
+    handed = tables.sequences
     apart = pairs.filter("begins is null and meet").select(
         *_PAIR, F.lit(None).cast("bigint").alias("ours"), F.col("s_first").alias("theirs")
     )
-    differ = _first_apart(tables, pairs.filter("begins is not null").select(*_PAIR, "begins", F.lit(0).alias("since")))
+    differ = _first_apart(
+        tables.sequences, pairs.filter("begins is not null").select(*_PAIR, "begins", F.lit(0).alias("since"))
+    )
     both = union([apart, differ.select(*apart.columns)])
-    both = both.join(_places(tables, _SHORT, "ours", **{EV: "short_ev"}), [RUN_ID, *_SHORT, "ours"], "left").join(
-        _places(tables, _LONG, "theirs", **{INC: "long_inc", EV: "long_ev"}), [RUN_ID, *_LONG, "theirs"], "left"
+    both = both.join(_places(handed, _SHORT, "ours", **{EV: "short_ev"}), [RUN_ID, *_SHORT, "ours"], "left").join(
+        _places(handed, _LONG, "theirs", **{INC: "long_inc", EV: "long_ev"}),
+        [RUN_ID, *_LONG, "theirs"],
+        "left",
     )
     lacks = F.col("ours").isNotNull() & F.col("short_ev").isNull()
 
@@ -131,15 +136,15 @@ def _parted(tables: LivingTables, pairs: DataFrame) -> DataFrame:
     return violations(told, STRICT, sentence, events=F.array(message()), evs=evs, absence=absent)
 
 
-def _first_apart(tables: LivingTables, pairs: DataFrame) -> DataFrame:
+def _first_apart(sequences: DataFrame, pairs: DataFrame) -> DataFrame:
     """Return the first place at which two sequences differ: `ours` the longer one's event there, `theirs` the other's.
 
     The shorter one counts from its place `since` on, which is the place `begins` of the longer one.
     """
-    short = pairs.join(_places(tables, _SHORT, "theirs", **{AT: "at_short"}), [RUN_ID, *_SHORT])
+    short = pairs.join(_places(sequences, _SHORT, "theirs", **{AT: "at_short"}), [RUN_ID, *_SHORT])
     due = (F.col("at_short") - F.col("since") + F.col("begins")).alias("at_long")
     short = short.filter(F.col("at_short") >= F.col("since")).select("*", due)
-    beside = short.join(_places(tables, _LONG, "ours", **{AT: "at_long"}), [RUN_ID, *_LONG, "at_long"])
+    beside = short.join(_places(sequences, _LONG, "ours", **{AT: "at_long"}), [RUN_ID, *_LONG, "at_long"])
     return (
         beside.filter(F.col("ours") != F.col("theirs")).groupBy(*_PAIR)
         .agg(F.min_by(F.struct("ours", "theirs"), "at_short").alias("apart")).select(*_PAIR, "apart.*")
@@ -156,7 +161,8 @@ def comparable(tables: LivingTables) -> DataFrame:
     Where that member is a joiner itself, what others were handed before its first event cannot be compared.
     """
     asked = F.broadcast(tables.runs.filter(F.col("uniform") & F.array_contains("promises", UNIFORM)).select(RUN_ID))
-    lengths = _lengths(tables)
+    handed = tables.sequences_before
+    lengths = _lengths(handed)
     first_of_all = Window.partitionBy(RUN_ID, GRP).orderBy(F.coalesce(JOINED, F.lit(0)), F.desc("n"), NODE, LIFE)
     named = (NODE, LIFE, "is_joiner", "n", "first")
     stay = tables.staying.join(asked, RUN_ID).join(lengths, list(PROCESS))
@@ -164,24 +170,23 @@ def comparable(tables: LivingTables) -> DataFrame:
         stay.withColumn("nth", F.row_number().over(first_of_all)).filter("nth = 1")
         .select(RUN_ID, GRP, *named).withColumnsRenamed({name: f"l_{name}" for name in named})
     )  # fmt: skip
-    gone = tables.members.filter(~F.col("moved_on"))  # who went on in another generation does as its survivors
-    gone = gone.join(tables.staying.select(*PROCESS), list(PROCESS), "left_anti").join(lengths, list(PROCESS))
+    gone = tables.members.join(tables.staying.select(*PROCESS), list(PROCESS), "left_anti").join(lengths, list(PROCESS))
     parts = gone.select(RUN_ID, GRP, *named).withColumnsRenamed({name: f"s_{name}" for name in named})
     both = parts.join(wholes, [RUN_ID, GRP])
-    since = _places(tables, _SHORT, "l_first", **{AT: "since"})
+    since = _places(handed, _SHORT, "l_first", **{AT: "since"})
     both = both.join(since, [RUN_ID, *_SHORT, "l_first"], "left")
     meet = (
         both.filter("if(l_is_joiner, since is null, s_is_joiner)").select(*_PAIR)
-        .join(_places(tables, _SHORT, EVENT), [RUN_ID, *_SHORT])
-        .join(_places(tables, _LONG, EVENT), [RUN_ID, *_LONG, EVENT])
+        .join(_places(handed, _SHORT, EVENT), [RUN_ID, *_SHORT])
+        .join(_places(handed, _LONG, EVENT), [RUN_ID, *_LONG, EVENT])
         .select(*_PAIR).distinct().withColumn("meet", F.lit(True))
     )  # fmt: skip
     both = both.join(meet, list(_PAIR), "left")
     both = both.filter(~F.col("l_is_joiner") | F.col("since").isNotNull() | F.col("meet").isNotNull())
     both = both.withColumn("since", F.when(F.col("l_is_joiner"), F.coalesce("since", F.lit(0))).otherwise(0))
     both = both.join(
-        _places(tables, _SHORT, "s_begins", **{AT: "since"}), [RUN_ID, *_SHORT, "since"]
-    ).join(_places(tables, _LONG, "s_begins", **{AT: "begins"}), [RUN_ID, *_LONG, "s_begins"], "left")  # fmt: skip
+        _places(handed, _SHORT, "s_begins", **{AT: "since"}), [RUN_ID, *_SHORT, "since"]
+    ).join(_places(handed, _LONG, "s_begins", **{AT: "begins"}), [RUN_ID, *_LONG, "s_begins"], "left")  # fmt: skip
     anywhere = F.col("s_is_joiner") | F.col("l_is_joiner")
     behind = F.when(F.col("meet").isNull(), F.col("l_n"))  # it begins where the sequence ends
     return both.withColumn("begins", F.when(anywhere, F.coalesce("begins", behind)).otherwise(0))
@@ -191,7 +196,7 @@ def uniform_violations(tables: LivingTables, compared: DataFrame) -> DataFrame:
     """Return what those who did not stay were handed out of the sequence, or beyond it."""
     astray = compared.filter("begins is null").select(*_PAIR, F.col("s_begins").alias("theirs"))
     placed = compared.filter("begins is not null")
-    apart = _first_apart(tables, placed.select(*_PAIR, "begins", "since"))
+    apart = _first_apart(tables.sequences_before, placed.select(*_PAIR, "begins", "since"))
     end = (F.col("since") + F.col("l_n") - F.col("begins")).alias("end")
     longer = placed.select(*_PAIR, end, "s_n").filter(F.col("end") < F.col("s_n"))
     longer = longer.join(apart.select(*_PAIR), list(_PAIR), "left_anti")

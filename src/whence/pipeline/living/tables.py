@@ -14,6 +14,7 @@ from whence.pipeline.living.generations import (
     FIRST,
     GROUP,
     LINE,
+    departures,
     is_added,
     labelled,
     last_entered,
@@ -281,6 +282,17 @@ class LivingTables(RunTables):
         return self.keep(
             self.delivered.select(*PROCESS, GRP, EVENT, INC, EV, (F.row_number().over(line) - 1).alias(AT))
         )
+
+    @cached_property
+    def sequences_before(self) -> DataFrame:
+        """The same without what a process that went on in another generation was handed from there on."""
+        if not self.has_generations:
+            return self.sequences
+        moved = self.members.filter("moved_on")
+        went = moved.select(*PROCESS, GRP).join(departures(moved, self.view_rows, self.lines), [RUN_ID, NODE, GRP])
+        known = self.sequences.join(F.broadcast(went.select(*PROCESS, "left_at")), list(PROCESS), "left")
+        here = F.col("left_at").isNull() | (place(F.col(INC), F.col(EV)) < F.col("left_at"))
+        return self.keep(known.filter(here).drop("left_at"))
 
     @cached_property
     def effective(self) -> DataFrame:

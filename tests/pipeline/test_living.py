@@ -11,7 +11,15 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from tests.check.living.living_builder import LivingBuilder, ahead, closed_without, forced_out, orphaned
+from tests.check.living.living_builder import (
+    LivingBuilder,
+    ahead,
+    closed_without,
+    decided_alone,
+    forced_out,
+    only_known_outside,
+    orphaned,
+)
 from tests.check.living.living_worlds import living_world
 from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
@@ -67,6 +75,8 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
     made |= {"closed": closed_without(1).trace}
     made |= {f"ahead-{forced:d}": ahead(forced=forced).trace for forced in (False, True)}
     made |= {"ahead-before": ahead(forced=True, before=True).trace}
+    made |= {f"alone-{heard:d}": decided_alone(heard=heard).trace for heard in (False, True)}
+    made |= {f"outside-{told:d}": only_known_outside(told=told).trace for told in (False, True)}
     made |= {f"orphaned-{forced:d}": orphaned(forced=forced).trace for forced in (False, True)}
     bases, rng, number = list(made.items()), Random(seed), 0
     while len(made) < count:

@@ -160,6 +160,33 @@ def closed_without(pid: int) -> LivingBuilder:
     return builder
 
 
+def decided_alone(*, heard: bool) -> LivingBuilder:
+    """Two in a group, the first of which may decide alone, and a third that does not vote yet. The first makes that
+    one a voter and is lost; the second may have heard of it."""
+    builder = LivingBuilder((0, 1))
+    builder.decide(add=[2])
+    for pid in (0, 1, 2):
+        builder.enter(pid, 1, value=0b011)
+    builder.live(2)
+    builder.decide()
+    for pid in (0, 1) if heard else (0,):
+        builder.enter(pid, 2, value=0b111)
+    builder.crash(0)
+    builder.phases()
+    return builder
+
+
+def only_known_outside(*, told: bool) -> LivingBuilder:
+    """The first of two leaves, which the other does not learn before it is lost; it comes back, and wants in again."""
+    builder = LivingBuilder((0, 1))
+    builder.crash(1)
+    if told:
+        builder.row(Kind.NOTE, 0, reason="outside", epoch=1, dests=(1,), ids=((1, 1, 0),))
+    builder.restart(1)
+    builder.phases()
+    return builder
+
+
 def orphaned(*, forced: bool) -> LivingBuilder:
     """An event of the third follows one of the first, which the second is never handed; an operator may have gone on
     with the second and third alone."""

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.check.living.living_builder import LivingBuilder, ahead, closed_without, forced_out, orphaned
+from tests.check.living.living_builder import (
+    LivingBuilder,
+    ahead,
+    closed_without,
+    decided_alone,
+    forced_out,
+    only_known_outside,
+    orphaned,
+)
 from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome
 from whence.epochs import first_epoch, forced_epoch
@@ -70,14 +78,15 @@ def test_groups_of_one_name_are_judged_each_by_itself() -> None:
 
 @pytest.mark.parametrize(("told", "outcome"), [(True, Outcome.UNKNOWN), (False, Outcome.BROKEN)])
 def test_a_group_stands_still_if_only_one_that_is_out_knows_its_latest_view(told: bool, outcome: Outcome) -> None:
-    """The first of two leaves, and the other is lost before it learns that: nobody is left to let anybody in."""
-    builder = LivingBuilder((0, 1))
-    builder.crash(1)
-    if told:
-        builder.row(Kind.NOTE, 0, reason="outside", epoch=1, dests=(1,), ids=((1, 1, 0),))
-    builder.restart(1)
-    builder.phases()
-    assert builder.outcome("liveness") is outcome
+    assert only_known_outside(told=told).outcome("liveness") is outcome
+
+
+@pytest.mark.parametrize(("heard", "outcome"), [(False, Outcome.UNKNOWN), (True, Outcome.BROKEN)])
+def test_a_group_stands_still_if_its_latest_view_died_with_the_only_one_that_could_decide(
+    heard: bool, outcome: Outcome
+) -> None:
+    """The others are a quorum of that view, and have never heard of it. Of the view they know they are none."""
+    assert decided_alone(heard=heard).outcome("liveness") is outcome
 
 
 def test_nobody_need_be_let_into_a_group_that_its_last_member_closed() -> None:

@@ -345,6 +345,15 @@ class Living(History):
         return {grp: view for (grp, _), view in self.views.items()}
 
     @cached_property
+    def known(self) -> dict[str, View]:
+        """The latest view of each group that somebody entered, or learnt of when it was out, whose process is up."""
+        up = [each for each in self.memberships.values() if each.is_up]
+        pids = {each.pid for each in up}
+        rows = [row for each in up for row in each.entered]
+        rows += [row for row in self.trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE and row[0] in pids]
+        return {view.grp: view for view in sorted(map(self.view_at, rows), key=lambda view: view.epoch)}
+
+    @cached_property
     def founding(self) -> dict[str, int]:
         """The first epoch of each group: who has it as its own is no joiner."""
         first: dict[str, int] = {}

@@ -10,10 +10,11 @@ they count as if they stayed. Where one of them lacks something, its application
 A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
 the run says when they must have come (`run.phases`: what was published until `live_until`), or that everything must
 (durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right (views 9): no
-quorum of its latest view is up, or nobody has what a change needs and only an operator can help (traps T18, T26). With
-journals nobody is removed for being down: as long as a member of the latest view is, strict groups hand out nothing,
-and joiners do not become live. The same holds for a member that an operator forced into another generation and that has
-ended there.
+quorum of its latest view is up; nobody that is up knows that view, which the first of two voters decided alone, and no
+quorum of the latest that somebody knows is up; or nobody has what a change needs and only an operator can help (traps
+T18, T26). With journals nobody is removed for being down: as long as a member of the latest view is, strict groups hand
+out nothing, and joiners do not become live. The same holds for a member that an operator forced into another generation
+and that has ended there.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ from functools import cached_property
 from whence.check.closure import Process, bits
 from whence.check.expected import expects_all
 from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
-from whence.check.living.members import UNSUPPLIABLE, Living, Membership
+from whence.check.living.members import UNSUPPLIABLE, Living, Membership, View
 from whence.check.verdict import Findings, Verdict, counted
 from whence.epochs import view_name
 from whence.trace.schema import Kind
@@ -126,9 +127,23 @@ class Owed:
         up = [each.pid for each in living.staying.values() if each.grp == grp]
         if not view.is_quorum(up):
             return f"group {grp!r} is blocked: no quorum of its latest view, {view_name(view.epoch)}, is up"
+        if (known := living.known.get(grp, view)) != view and not known.is_quorum(self._up_in(known)):
+            return (
+                f"group {grp!r} is blocked: nobody that is up knows its latest view, {view_name(view.epoch)}, and no "
+                f"quorum of the one before, {view_name(known.epoch)}, is up"
+            )
         if living.run.durable and living.run.parameters.get("keep", "own") == "own" and _is_unsuppliable(living, grp):
             return f"group {grp!r} waits for an operator: nobody has what its next view needs"
         return None
+
+    def _up_in(self, view: View) -> list[int]:
+        """Return the members of a view that are up and have not ended."""
+        living = self.living
+        return [
+            each.pid
+            for process, each in living.memberships.items()
+            if each.grp == view.grp and living.up[process] and living.is_in(process, view.epoch)
+        ]
 
     def no_way_in(self, grp: str) -> str | None:
         """Return why nobody can get into a group, or on in it; None if it must let in who asks."""

@@ -34,6 +34,8 @@ from whence.trace.schema import (
 RECEIPTS: Final = ("stored", "majority", "settled")
 """Reasons of notes: how far the publisher was told that its events came."""
 LEFT, UNKNOWN_VERDICT, WIPED, UNSUPPLIABLE = "left", "removed_unknown", "wiped", "unsuppliable"
+OUTSIDE: Final = "outside"
+"""The reason of notes: a member that is out learnt of a view."""
 
 TURNS: Final = (Kind.CRASH, Kind.RESTART)
 IN_LINE: Final = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, Kind.JOIN, Kind.LEAVE, Kind.VIEW, Kind.NOTE, *TURNS)

@@ -18,6 +18,7 @@ from whence.pipeline.living.generations import (
     is_added,
     labelled,
     last_entered,
+    line_of,
     line_table,
     several,
     turns_of_lines,
@@ -26,6 +27,7 @@ from whence.pipeline.living.memberships import (
     IN_LINE,
     JOINED,
     LEFT,
+    OUTSIDE,
     TURNS,
     UNSUPPLIABLE,
     is_kind,
@@ -65,7 +67,12 @@ class LivingTables(RunTables):
     @cached_property
     def lines(self) -> DataFrame:
         """The generations of every group, and groups of one name, as groups of their own."""
-        return self.keep(line_table(self.rows_of(Kind.VIEW)))
+        return self.keep(line_table(self.rows_of(Kind.VIEW).unionByName(self._outside_notes)))
+
+    @property
+    def _outside_notes(self) -> DataFrame:
+        """Notes of members that are out and learnt of a view."""
+        return self.rows_of(Kind.NOTE).filter(F.col(REASON) == OUTSIDE)
 
     @cached_property
     def has_generations(self) -> bool:
@@ -142,25 +149,54 @@ class LivingTables(RunTables):
     @cached_property
     def view_rows(self) -> DataFrame:
         """Every row that says that a view was entered."""
-        none = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>")
-        told = (RUN_ID, NODE, INC, EV, GRP, EPOCH, DESTS, F.col(VALUE).alias("voters"))
-        return self.steps_of(Kind.VIEW).select(*told, F.coalesce(IDS, none).alias("members"))
+        told = (RUN_ID, NODE, LIFE, INC, EV, GRP, EPOCH, DESTS, F.col(VALUE).alias("voters"))
+        return self.steps_of(Kind.VIEW).select(*told, _members())
+
+    @cached_property
+    def outside_rows(self) -> DataFrame:
+        """Every row that says of which view one that is out learnt."""
+        lines = F.broadcast(self.lines.select(RUN_ID, GROUP, LINE, F.col(GRP).alias("label")))
+        told = self._outside_notes.select(
+            RUN_ID, NODE, INC, EV, F.col(GRP).alias(GROUP), line_of(F.col(EPOCH)).alias(LINE), EPOCH,
+            F.col(VALUE).alias("voters"), _members(),
+        )  # fmt: skip
+        return told.join(lines, [RUN_ID, GROUP, LINE]).withColumnRenamed("label", GRP).drop(GROUP, LINE)
 
     @cached_property
     def views(self) -> DataFrame:
-        """The view of each group and epoch, as whoever is first in the trace entered it, and how often it was."""
-        first = F.min_by(F.struct("members", "voters", NODE, INC, EV), F.struct(NODE, INC, EV))
+        """The view of each group and epoch, as whoever is first in the trace entered it, and how often it was; or,
+        where nobody did, as one that is out learnt of it."""
+        first = F.min_by(F.struct("members", "voters", NODE, INC, EV), F.struct("told", NODE, INC, EV))
+        entered = self.view_rows.drop(LIFE, DESTS).withColumn("told", F.lit(False))
         return self.keep(
-            self.view_rows.groupBy(RUN_ID, GRP, EPOCH)
-            .agg(first.alias("first"), F.count("*").alias("entries"))
+            entered.unionByName(self.outside_rows.withColumn("told", F.lit(True))).groupBy(RUN_ID, GRP, EPOCH)
+            .agg(first.alias("first"), F.count_if(~F.col("told")).alias("entries"))
             .select(RUN_ID, GRP, EPOCH, "first.*", "entries")
-        )
+        )  # fmt: skip
 
     @cached_property
     def latest(self) -> DataFrame:
-        """The latest view of each group that anybody entered."""
+        """The latest view of each group that anybody entered, or learnt of when it was out."""
         last = F.max_by(F.struct(EPOCH, "members", "voters"), EPOCH)
         return self.views.groupBy(RUN_ID, GRP).agg(last.alias("last")).select(RUN_ID, GRP, "last.*")
+
+    @property
+    def _known(self) -> DataFrame:
+        """The latest view of each group that somebody entered, or learnt of when it was out, whose process is up; and
+        who of it is up."""
+        up = self.members.filter("up")
+        entered = self.view_rows.join(F.broadcast(up.select(*PROCESS)), list(PROCESS), "left_semi")
+        told = self.outside_rows.join(F.broadcast(up.select(RUN_ID, NODE).distinct()), [RUN_ID, NODE], "left_semi")
+        rows = entered.select(RUN_ID, GRP, EPOCH, "members", "voters").unionByName(
+            told.select(RUN_ID, GRP, EPOCH, "members", "voters")
+        )
+        last = F.max_by(F.struct(F.col(EPOCH).alias("known"), "members", "voters"), EPOCH)
+        known = rows.groupBy(RUN_ID, GRP).agg(last.alias("last")).select(RUN_ID, GRP, "last.*")
+        there = up.filter("not (ended or moved_on)").join(self.in_views, [*PROCESS, GRP])
+        there = there.join(known.select(RUN_ID, GRP, F.col("known").alias(EPOCH)), [RUN_ID, GRP, EPOCH], "left_semi")
+        there = there.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
+        judged = known.join(there, [RUN_ID, GRP], "left").withColumn("may_decide", _is_quorum())
+        return judged.select(RUN_ID, GRP, "known", "may_decide")
 
     @cached_property
     def in_views(self) -> DataFrame:
@@ -200,7 +236,8 @@ class LivingTables(RunTables):
         """Why each group may stand still (`standstill`), whom it waits for (`awaited`), and that its last member closed
         it, so that nobody is let in (`closed`); null where it must go on.
 
-        No quorum of the latest view is up; or nobody has what a change needs, and only an operator can help. With
+        No quorum of the latest view is up; nobody that is up knows it, and no quorum of the latest that somebody knows
+        is; or nobody has what a change needs, and only an operator can help. With
         journals nobody is removed for being down, and the group may wait for a member of its latest view; or for one
         that an operator forced into another generation, and that has ended there.
         """
@@ -217,12 +254,23 @@ class LivingTables(RunTables):
         known = (
             self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
             .join(helpless, [RUN_ID, GROUP], "left").join(away, [RUN_ID, GRP], "left")
-            .join(self.runs.select(RUN_ID, "keeps_own"), RUN_ID)
+            .join(self._known, [RUN_ID, GRP], "left").join(self.runs.select(RUN_ID, "keeps_own"), RUN_ID)
         )  # fmt: skip
         name = text("group '", F.col(GRP), "'")
         standstill = (
             F.when(F.col(EPOCH).isNull(), text("nobody recorded a view of ", name))
             .when(~_is_quorum(), text(name, " is blocked: no quorum of its latest view, ", F.col(EPOCH), ", is up"))
+            .when(
+                (F.col("known") != F.col(EPOCH)) & ~F.col("may_decide"),
+                text(
+                    name,
+                    " is blocked: nobody that is up knows its latest view, ",
+                    F.col(EPOCH),
+                    ", and no quorum of the one before, ",
+                    F.col("known"),
+                    ", is up",
+                ),
+            )
             .when(
                 F.col("keeps_own") & F.col("helpless"),
                 text(name, " waits for an operator: nobody has what its next view needs"),
@@ -332,6 +380,11 @@ class LivingTables(RunTables):
         return named.select(
             RUN_ID, GRP, EPOCH, EVENT, "m_pid", "m_inc", "m_seq", "rank", *renamed.values(),
         )  # fmt: skip
+
+
+def _members() -> Column:
+    none = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>")
+    return F.coalesce(IDS, none).alias("members")
 
 
 def _is_quorum() -> Column:

@@ -1,7 +1,9 @@
 """Live groups on loopback for tests: a few nodes in one loop, every wait bounded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+import errno
+import os
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -9,6 +11,7 @@ from whence.api.group import Delivery, Group
 from whence.api.node import Node, join
 from whence.net.run import run
 from whence.net.settings import NetSettings
+from whence.store.log import DiskFile
 
 Result = TypeVar("Result")
 
@@ -45,6 +48,20 @@ async def numbered_nodes(numbers: Iterable[int], **options: Any) -> AsyncIterato
             own = data / str(pid) if data is not None else None
             started.append(await stack.enter_async_context(join(pid, contacts=contacts, data=own, **options)))
         yield started
+
+
+class Full(DiskFile):
+    """A disk that has just become full."""
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def fill_disk(node: Node, group: str = "alps") -> None:
+    """Let the disk be full when the journal of a group is written next."""
+    log = node.live.files.storage[group].commit.log
+    log._file.close()
+    log._file = Full(log.path)
 
 
 async def open_all(started: list[Node], name: str = "alps", level: str = "fifo", **options: Any) -> list[Group]:

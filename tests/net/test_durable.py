@@ -1,37 +1,23 @@
 """Stored means stored: acknowledged after the disk, refused when the disk refuses, offered again by the next life."""
 
 import asyncio
-import errno
 import gc
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.net.live import QUICK, take, within
+from tests.net.live import QUICK, fill_disk, take, within
 from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.errors import JoinError, StorageError
 from whence.net import compaction
-from whence.store.log import DiskFile, Log
-
-
-class Full(DiskFile):
-    """A disk that has just become full."""
-
-    def write(self, pieces: Sequence[bytes]) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def fill_disk(node: Node) -> None:
-    log = node.live.files.storage["alps"].commit.log
-    log._file.close()
-    log._file = Full(log.path)
+from whence.store.log import Log
 
 
 def test_a_full_disk_refuses_clearly_and_nothing_is_acknowledged_or_sent(tmp_path: Path) -> None:

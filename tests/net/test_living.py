@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.net.live import DEADLINE_S, within
+from tests.net.live import DEADLINE_S, fill_disk, within
 from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.check.judge import judge
@@ -24,6 +24,7 @@ from whence.errors import (
     QuorumError,
     RemovedError,
     SettingError,
+    StorageError,
     UsageError,
 )
 from whence.net.membership import Removed, View
@@ -280,6 +281,34 @@ def test_a_silent_member_without_a_journal_is_removed_after_a_while(tmp_path: Pa
             await two.sees(1, 2)
 
     within(main())
+
+
+def test_a_member_whose_disk_is_full_says_so_and_is_removed_while_its_process_runs_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At `total` everybody waits for it: its connections are open, and nobody but it knows."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, STRICT, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3, remove_after_s=1)
+            served = await serve_status(three.node.live, tmp_path / "s")
+            fill_disk(three.node, GROUP)
+            with pytest.raises(StorageError, match="No space left"):
+                await three.group.publish(b"lost", until="stored")
+            assert await asyncio.to_thread(command, ["members", GROUP, "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["top", "--once", "--socket", str(tmp_path / "s")]) == 0
+            await one.sees(1, 2)
+            await two.sees(1, 2)
+            await one.group.publish(b"on")
+            await two.has(b"on")
+            served.close()
+            await three.kill()
+
+    within(main())
+    printed = capsys.readouterr()
+    assert "process 3 is out of group 'alps'" in printed.err
+    assert "No space left" in printed.err
+    assert "ended:" in printed.out
 
 
 @BOTH

@@ -204,6 +204,9 @@ class Driver:
         self.waiters.look()
         self._sink.end(error)
         self.on_stop()
+        if error is not None and self.joined:  # its connections stay: else the others would wait for its silence
+            self.joined = False
+            self._node.member_changed(self.group)
 
     def fail(self, error: Exception) -> InternalError:
         """Stop the member because of a bug of ours; return the error that publishers, receivers and waiting callers

@@ -103,7 +103,7 @@ class PresenceExchange:
 
     def _tell_all_groups(self, to: Sequence[int]) -> None:
         for group, driver in self._drivers.items():
-            self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, to)
+            self.tell(group, _place(driver), to)
 
     # --- hearing ---
 
@@ -119,7 +119,7 @@ class PresenceExchange:
             if said.place == Place.MEMBER:
                 _meet(driver, PeerPresence(said, process), loudly=first)
             if first or (said.place != Place.MEMBER and driver.joined):
-                self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, [process.pid])
+                self.tell(group, _place(driver), [process.pid])
         self.changed()
 
     def meet_members(self, driver: Driver) -> None:
@@ -173,6 +173,11 @@ class PresenceExchange:
         """Let those that are on their way into a group look again."""
         for event in self.waiting:
             event.set()
+
+
+def _place(driver: Driver) -> Place:
+    """Return the relation to a group that its member gives a process."""
+    return Place.MEMBER if driver.joined else Place.GONE if driver.left else Place.WANTS
 
 
 def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:

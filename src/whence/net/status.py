@@ -59,6 +59,7 @@ def _group(live: LiveNode, driver: Driver) -> dict[str, Any]:
         "level": driver.context.level,
         "member": driver.joined,
         "waits_for": "" if driver.joined else live.opening_waits_for(driver.group),
+        "failure": str(driver.failure or ""),
         "members": list(driver.others()),
         "delivered": driver.offsets.position,
         "published": driver.flow.published_events,

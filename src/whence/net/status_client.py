@@ -150,9 +150,11 @@ async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:
     try:
         async with asyncio.timeout(REQUEST_S):
             reader, writer = await asyncio.open_unix_connection(path, limit=1 << 24)
-            writer.write(request)
-            line = await reader.readline()
-            writer.close()
+            try:
+                writer.write(request)
+                line = await reader.readline()
+            finally:
+                writer.close()
     except (OSError, TimeoutError) as error:
         raise JoinError(f"no node answers at {path}: {str(error) or 'it took too long'}") from None
     try:

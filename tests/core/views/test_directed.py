@@ -606,6 +606,15 @@ def lacks_what_is_lost(bug: str | None) -> bool:
     return group.pids(1) == [0, 1] and group.log[1] == [effect]
 
 
+def ends_behind_an_open_connection(bug: str | None) -> bool:
+    """T55: a member says nothing any more, and no connection to it breaks."""
+    group = Group(TOTAL, bug, ViewSettings(journal=False, remove_after_ns=SECOND))
+    group.crash(2)
+    event = group.publish(0)
+    group.wait(10 * SECOND)
+    return group.pids(0) == group.pids(1) == [0, 1] and group.log[0] == group.log[1] == [event]
+
+
 def restarts_with_what_must_wait(bug: str | None) -> bool:
     """T49: what a removed member said follows events of both others, who keep it, have not taken these, and restart."""
     group = Group(CAUSAL, bug, DURABLE)
@@ -765,6 +774,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("forgets_what_waits", restarts_with_what_must_wait),
+    ("misses_nobody", ends_behind_an_open_connection),
     ("own_mark_as_promise", comes_with_another),
     ("forgets_what_it_left_out", restarts_after_leaving_out),
 ]

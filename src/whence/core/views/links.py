@@ -341,8 +341,10 @@ class Links:
                 peer.retry_at = now + peer.backoff
                 self.retry_at = min(self.retry_at, peer.retry_at)
 
-    def repeat(self, now: Instant, ready: Ready) -> None:
-        """Send again what was not acknowledged, ask who owes an answer, suspect who owes it for long."""
+    def repeat(self, now: Instant, ready: Ready) -> bool:
+        """Send again what was not acknowledged, ask who owes an answer, suspect who owes it for long; return whether
+        that suspects anybody anew."""
+        suspected = False
         for pid, peer in self.peers.items():
             if now < peer.retry_at:
                 continue
@@ -354,8 +356,9 @@ class Links:
             peer.retry_at = now + peer.backoff
             self._repeat_to(pid, peer, ready)
             if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
-                self.suspect(pid, now)
+                suspected |= self.suspect(pid, now)
         self.retry_at = min([peer.retry_at for peer in self.peers.values()], default=NEVER)
+        return suspected
 
     def _repeat_to(self, pid: int, peer: Peer, ready: Ready) -> None:
         own, came = self.state.own, self.came(peer)

@@ -337,7 +337,7 @@ class ViewMember(Observed, Operated):
         ready = Ready()
         self.removal.unreachable(peer)
         if self.links.suspect(peer, now):
-            self.wishes.look(now)
+            self.wishes.missed(now)
         return self._finish(now, ready)
 
     def meet(self, peer: Process, now: Instant) -> Ready:
@@ -370,8 +370,8 @@ class ViewMember(Observed, Operated):
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
                 self.stability.settle(ready)
-            if now >= self.links.retry_at:
-                self.links.repeat(now, ready)
+            if now >= self.links.retry_at and self.links.repeat(now, ready):
+                self.wishes.missed(now)
             if now >= self.inbox.ask_at:
                 self.inbox.release(now, ready)
                 self._progress(now, ready)

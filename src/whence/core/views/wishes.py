@@ -65,6 +65,10 @@ class Wishes:
         """Look at what is wished, no later than this."""
         self.next_at = min(self.next_at, at)
 
+    def missed(self, now: Instant) -> None:
+        """Note that somebody is suspected: however that came about, whether to remove it is looked at (T55)."""
+        self.look(now)
+
     def pursued(self, now: Instant) -> None:
         """Note that somebody pursues a change: look at what is wished when whoever leads has had its time."""
         self._pursued_at = now

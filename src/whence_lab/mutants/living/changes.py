@@ -282,6 +282,13 @@ class NeverYields(Leader):
         pass
 
 
+class MissesNobody(Wishes):
+    """Does not look at whom to remove when somebody falls silent (T55)."""
+
+    def missed(self, now: Instant) -> None:
+        pass
+
+
 class RemembersWhatDoesNotMove(Wishes):
     """Keeps an attempt that does not move, although another member leads (T53)."""
 

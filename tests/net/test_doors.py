@@ -4,6 +4,7 @@ to do, and defaults do not get in each other's way."""
 import asyncio
 import inspect
 import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,39 @@ def test_a_wrong_option_is_named_as_it_was_given_in_one_sentence(given: dict[str
             assert "_ns" not in str(refused.value) or "did you mean" in str(refused.value)
 
     within(main())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"certificate": 5, "key": 5, "authority": 5}, "certificate is the path of a file, as text .*, not 5"),
+        ({"trace": __file__}, "trace is a directory, and .* is none"),
+        ({"data": __file__}, "data is a directory, and .* is none"),
+        ({"data": 7}, "data is a directory, as text .*, not 7"),
+    ],
+)
+def test_a_wrong_path_is_refused_before_anything_starts(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        join(1, **given)
+
+
+def test_without_a_directory_for_its_status_socket_a_node_runs_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a container whose file systems are all read-only."""
+
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory")
+
+    async def main() -> None:
+        async with join(1) as node:
+            await node.open(GROUP, level="fifo")
+
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with caplog.at_level("WARNING"):
+        within(main())
+    assert "whence top cannot look at this process" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["\x00", "a\nb", "\x1b[31m", "\u202e", "\ud800"])

@@ -37,10 +37,17 @@ def check_callable(name: str, value: object) -> None:
         raise UsageError(f"{name} is a function, not {value!r}")
 
 
-def check_path(name: str, value: object) -> None:
+def check_path(name: str, value: object, what: str = "the path of a file") -> None:
     """Raise UsageError for a value that is not a path; None is allowed."""
     if value is not None and not (isinstance(value, str | Path) and str(value).strip() and "\0" not in str(value)):
-        raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
+        raise UsageError(f"{name} is {what}, as text or pathlib.Path, not {value!r}")
+
+
+def check_directory(name: str, value: str | Path | None) -> None:
+    """Raise UsageError for a value that is not the path of a directory, or of one that can be made; None is allowed."""
+    check_path(name, value, "a directory")
+    if value is not None and Path(value).exists() and not Path(value).is_dir():
+        raise UsageError(f"{name} is a directory, and {value} is none")
 
 
 def check_socket(name: str, value: object) -> None:

@@ -20,6 +20,7 @@ from msgspec import structs
 from whence.api.arguments import (
     check_callable,
     check_count,
+    check_directory,
     check_flag,
     check_path,
     check_seconds,
@@ -425,14 +426,16 @@ def join(
     Behind a proxy or a translated address, `advertise` is the address that others should call.
     Raises UsageError where an argument is wrong; beyond loopback, certificates are needed (see `whence certs`).
     """
-    files = (certificate, key, authority)
-    if any(files) and not all(files):
+    files = {"certificate": certificate, "key": key, "authority": authority}
+    for argument, path in files.items():
+        check_path(argument, path)
+    if any(files.values()) and not all(files.values()):
         raise UsageError("certificate, key and authority belong together; give all three or none")
     net = checked_settings(settings)
     if cluster is not None:
         net = structs.replace(net, cluster=cluster)
     for argument, path in (("data", data), ("trace", trace)):
-        check_path(argument, path)
+        check_directory(argument, path)
     check_socket("status", status)
     check_flag("insecure", insecure)
     table = Permits(permits)

@@ -272,7 +272,9 @@ class ConnectionManager:
         if link.peer is None:
             self._counts["strangers_lost"] += 1
             which = f"{'to' if link.dialed else 'from'} {link.where}"
-            log.info("a connection %s ended before it was up: %s", which, reason)
+            speaks_plainly = link.dialed and self._safety is None and link.greeting.peer_hello is None
+            hint = "; if it asks for TLS, give certificate, key and authority" if speaks_plainly else ""
+            log.info("a connection %s ended before it was up: %s%s", which, reason, hint)
             return
         peer = self._peers.by_pid.get(link.peer.pid)
         if peer is None or peer.link is not link:

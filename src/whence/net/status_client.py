@@ -58,7 +58,8 @@ OperatorRequest = DeclareDead | Remove | Leave | Force
 
 
 def status_directory() -> Path:
-    """Return the default directory of status sockets. Raises UsageError where it is not safe."""
+    """Return the default directory of status sockets. Raises UsageError where it is not safe, JoinError where there is
+    none."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     return Path(given) if given else _own_directory()
 
@@ -66,9 +67,15 @@ def status_directory() -> Path:
 def _own_directory() -> Path:
     """Return the directory for sockets where the system provides none: any user may have made it first.
 
-    Raises UsageError unless it belongs to this user alone.
+    Raises UsageError unless it belongs to this user alone, JoinError where no directory can be written to.
     """
-    path = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
+    try:
+        path = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
+    except FileNotFoundError:
+        raise JoinError(
+            "there is no directory for the status socket, because no temporary one can be written to: set "
+            "XDG_RUNTIME_DIR, or name the socket (--status of a node, --socket of other commands)"
+        ) from None
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()

@@ -225,6 +225,16 @@ def test_three_processes_can_leave_no_order_though_no_two_disagree() -> None:
     assert len(verdict_on(builder, "total_order").violations[0].ids) == 2
 
 
+def test_each_process_that_disagrees_with_one_before_it_is_told_once() -> None:
+    """Not each two processes that disagree, of which there are 24."""
+    builder = TraceBuilder(range(10))
+    a, b, c = builder.publish(0), builder.publish(1), builder.publish(2)
+    for node in range(10):
+        builder.deliver(node, *((a, b, c) if node < 4 else (c, b, a)))
+    verdict = verdict_on(builder, "total_order")
+    assert (verdict.count, [violation.node for violation in verdict.violations]) == (6, [4, 5, 6, 7, 8, 9])
+
+
 # --- agreement and liveness ---
 
 

@@ -2,12 +2,13 @@
 
 Equivalently, the union of all sequences has no cycle. Most runs are settled by a look: every sequence is the beginning
 of the longest. Otherwise a topological sort of consecutive deliveries decides, in time linear in the deliveries. What
-remains in it lies on or between cycles; the smallest witness is two processes that deliver two events in opposite
-orders, or else the shortest cycle. Only first deliveries count.
+remains in it lies on or between cycles. A violation is a process that delivers two events in the opposite order of one
+before it, so that there are never more than processes; where no two disagree, it is the shortest cycle. Only first
+deliveries count.
 """
 
 from collections import deque
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import TypeAlias
 
 from whence.check.closure import Process
@@ -83,16 +84,19 @@ def _peel(events: dict[int, bool], edges: list[tuple[int, int]]) -> dict[int, bo
 
 
 def _report_inversions(history: History, findings: Findings, grp: str, sequences: Sequences) -> bool:
-    """Report, for each two processes that disagree, the two closest events they deliver in opposite orders."""
-    found = False
+    """Report, for each process that disagrees with one before it, the two closest events it delivers in the opposite
+    order of the first such."""
     places = {process: {event: place for place, event in enumerate(line)} for process, line in sequences.items()}
-    for one, other in combinations(sequences, 2):
-        common = [event for event in sequences[one] if event in places[other]]
-        inverted = [(a, b) for a, b in pairwise(common) if places[other][a] > places[other][b]]
-        if inverted:
-            found = True
-            a, b = min(inverted, key=lambda pair: places[one][pair[1]] - places[one][pair[0]])
-            _report_pair(history, findings, grp, one, other, a, b)
+    found = False
+    for one in sorted(sequences):
+        for other in sorted(process for process in sequences if process < one):
+            common = [event for event in sequences[one] if event in places[other]]
+            inverted = [(a, b) for a, b in pairwise(common) if places[other][a] > places[other][b]]
+            if inverted:
+                found = True
+                a, b = min(inverted, key=lambda pair: places[one][pair[1]] - places[one][pair[0]])
+                _report_pair(history, findings, grp, one, other, a, b)
+                break
     return found
 
 

@@ -3,14 +3,14 @@
 Two certificates settle most groups natively. With keys: every process delivers in increasing key, and an event has one
 key everywhere. Without: every sequence is the beginning of the longest, that is, the n-th deliveries of all processes
 are one event. Only groups that show neither are sorted topologically, one at a time, in memory; what remains lies on
-or between cycles, and the witness is two processes that disagree, or else a cycle.
+or between cycles. Every process that disagrees with one before it is a violation; where no two do, a cycle is.
 
 Of a large group only the neighbourhood of what is turned round is sorted. Give every event a place, by the longest
 sequence; then every cycle goes back as far as it goes forward, so that all its events lie between the two ends of
 a step backwards in some sequence. Without such a step there is nothing to sort.
 """
 
-from itertools import pairwise, permutations, product
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -146,26 +146,31 @@ def _peel(events: set[int], edges: list[tuple[int, int]]) -> set[int]:
 def _inversions(
     sequences: Sequences, rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId]
 ) -> list[dict[str, Any]]:
-    """Return, for each two processes that disagree, the two closest events they deliver in opposite orders.
+    """Return, for each process that disagrees with one before it, the two closest events it delivers in the opposite
+    order of the first such.
 
-    Processes with the same sequence disagree with the same others, and are compared as one.
+    Processes with the same sequence are compared as one.
     """
-    alike: dict[tuple[int, ...], list[Process]] = {}
-    for process, events in sorted(sequences.items()):
-        alike.setdefault(tuple(events), []).append(process)
+    orders: list[tuple[Process, tuple[int, ...]]] = []
+    compared: dict[tuple[int, ...], int] = {}
+    against: dict[tuple[int, ...], tuple[Process, int, int]] = {}
     found = []
-    for line, other_line in permutations(alike, 2):
-        pair = _turned(line, other_line)
-        if pair is None:
-            continue
-        a, b = pair
-        for one, other in product(alike[line], alike[other_line]):
-            if one < other:
-                sentence = (
-                    f"{who(one[0], rows[one, b][0])} delivered {what(ids[a])} before {what(ids[b])}, and "
-                    f"{who(other[0], rows[other, a][0])} delivered them the other way round"
-                )
-                found.append(_witness(one, [a, b], rows, ids, sentence))
+    for one, events in sorted(sequences.items()):
+        line = tuple(events)
+        if line not in compared:
+            orders.append((one, line))
+        for other, other_line in orders[compared.get(line, 0) :] if line not in against else ():
+            if pair := _turned(line, other_line):
+                against[line] = other, *pair
+                break
+        compared[line] = len(orders)
+        if line in against:
+            other, a, b = against[line]
+            sentence = (
+                f"{who(one[0], rows[one, b][0])} delivered {what(ids[a])} before {what(ids[b])}, and "
+                f"{who(other[0], rows[other, a][0])} delivered them the other way round"
+            )
+            found.append(_witness(one, [a, b], rows, ids, sentence))
     return found
 
 

@@ -223,9 +223,11 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES) & summed).alias("as_sent"))
     if _about_keys(wanted):
         grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
+        # Word by word: over structs, Spark sorts all rows before it takes a minimum.
+        one_key = reduce(and_, [F.min(f"key.{name}") == F.max(f"key.{name}") for name in _KEY])
         shown += [
-            (F.bool_and(F.when(~publish, grows)) & (F.min("key") == F.max("key"))).alias("by_key"),
-            (F.min("key") == F.max("key")).alias("one_key"),
+            (F.bool_and(F.when(~publish, grows)) & one_key).alias("by_key"),
+            one_key.alias("one_key"),
             F.count_if(F.col(K_HI).isNull()).alias("keyless"),
         ]
     if total.PROMISE in wanted:

@@ -116,7 +116,7 @@ def _write(
     try:
         is_unique = blocks.isEmpty()
         once, others = (events, None) if is_unique else split_duplicates(events, blocks)
-        merged = write_merged(once, out, parts, by_group=by_group, unique_across_groups=is_unique, rows=counts.rows)
+        merged = write_merged(once, out, parts, by_group=by_group, unique_across_groups=is_unique)
         twice = 0 if others is None else _write_rows(others, out / TWICE_TO)
         if counts.rejected:
             _write_rows(rejected_rows(rows), out / REJECTED_TO)

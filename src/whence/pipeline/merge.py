@@ -22,12 +22,14 @@ DONE: Final = "_SUCCESS"
 PARTS_MAX: Final = 128
 """Parts an order is cut into at most: a part may be larger than memory, since sorts spill to disk."""
 SAMPLES_PER_PART: Final = 100
+_LOOKED_AT: Final = 1 / 64
+"""The part of the rows that a sample is drawn from at first; where these are few, it is drawn from all."""
 WRITERS_MAX: Final = 32
 """Files that a task may have open at once; more groups in a part than this are sorted by group first."""
 
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of Spark's growing ids that count rows within a partition."""
-_PART, _CODE = "part", "code"
+_PART, _CODE, _DRAWN = "part", "code", "drawn"
 _MARKS: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 Cut: TypeAlias = tuple[Any, ...]
@@ -62,15 +64,12 @@ _COMPUTED_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(big
 """The low word of a key that holds publisher, incarnation and number, so that it is unique."""
 
 
-def layout_of(
-    log: DataFrame, parts: int, *, by_group: bool, unique_across_groups: bool = False, rows: int | None = None
-) -> Layout:
+def layout_of(log: DataFrame, parts: int, *, by_group: bool, unique_across_groups: bool = False) -> Layout:
     """Return the layout of an order in parts, from a look at the keys of events.
 
     `unique_across_groups`: no two events of a publisher have the same number, in whatever groups they are.
-    `rows` is about how many there are, if that is known.
     """
-    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group, rows=rows)
+    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group)
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
     tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_COMPUTED_LOW}))) as tied"
@@ -89,16 +88,17 @@ def layout_of(
     )  # fmt: skip
 
 
-def cuts_of(log: DataFrame, parts: int, *, by_group: bool, rows: int | None = None) -> list[Cut]:
+def cuts_of(log: DataFrame, parts: int, *, by_group: bool) -> list[Cut]:
     """Return the cuts that make parts of about equal size: quantiles of a sample."""
     if parts <= 1:
         return []
     columns = (GRP, K_HI) if by_group else (K_HI,)
-    fraction = min(1.0, SAMPLES_PER_PART * parts / max(1, log.count() if rows is None else rows))
-    keys = log.select(*columns)
-    sample = sorted(
-        map(tuple, (keys.sample(withReplacement=False, fraction=fraction, seed=1) if fraction < 1 else keys).collect())
-    )
+    most = SAMPLES_PER_PART * parts
+    drawn = log.select(*columns, F.rand(1).alias(_DRAWN))
+    rows = drawn.filter(F.col(_DRAWN) < _LOOKED_AT).orderBy(_DRAWN).limit(most).collect()
+    if len(rows) < most:
+        rows = drawn.orderBy(_DRAWN).limit(most).collect()
+    sample = sorted(tuple(row[name] for name in columns) for row in rows)
     at = [sample[number * len(sample) // parts] for number in range(1, parts)] if sample else []
     return sorted({cut for cut in at if cut > sample[0]})
 
@@ -181,20 +181,14 @@ def merged_in_one(log: DataFrame, parts: int, *, unique_across_groups: bool = Fa
 
 
 def write_merged(
-    log: DataFrame,
-    out: AnyPath,
-    parts: int,
-    *,
-    by_group: bool,
-    unique_across_groups: bool = False,
-    rows: int | None = None,
+    log: DataFrame, out: AnyPath, parts: int, *, by_group: bool, unique_across_groups: bool = False
 ) -> int:
     """Write the order of events, each group below out/grp=… or all as one; return the rows. Raises UsageError.
 
     Nothing is left there if it fails. It does not count before it is marked as done.
     """
     try:
-        layout = layout_of(log, parts, by_group=by_group, unique_across_groups=unique_across_groups, rows=rows)
+        layout = layout_of(log, parts, by_group=by_group, unique_across_groups=unique_across_groups)
     except Exception as error:
         raise UsageError(f"LOGS: they cannot be read: {first_line(error)}") from error
     try:

@@ -153,6 +153,18 @@ def test_a_bad_value_stops_nothing_unless_it_must(spark: SparkSession, tmp_path:
     assert [sum(rows[name] for rows in done) for name in ("in", "released", "rejected")] == [3, 2, 1]
 
 
+@pytest.mark.parametrize("grp", ["g" * 201, "", "__HIVE_DEFAULT_PARTITION__"])
+def test_a_group_that_cannot_be_a_directory_is_rejected_and_stops_nothing(
+    spark: SparkSession, tmp_path: Path, grp: str
+) -> None:
+    """The ranges in a file's footer do not show it."""
+    rows = made_log(12, events=40)
+    write_files(tmp_path / "logs", [*rows[:-1], rows[-1] | {"grp": grp}], 1, 0)
+    streamed(spark, tmp_path, BRISK)
+    told = [read_manifest(tmp_path / "out", step).rows for step in committed_steps(tmp_path / "out")]
+    assert [sum(step[fate] for step in told) for fate in ("in", "released", "rejected")] == [40, 39, 1]
+
+
 def test_an_event_counts_once_whatever_its_rows_say_and_whenever_they_come(spark: SparkSession, tmp_path: Path) -> None:
     """Other payloads in one file, other clocks in a later one, and a file that is there again under another name."""
     rows = made_log(10, events=150)

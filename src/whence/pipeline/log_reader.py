@@ -151,10 +151,10 @@ class LogReader:
             self.unreadable.pop(file, None)
             self._remote.forget(file)
 
-    def rows(self, files: Sequence[AnyPath]) -> DataFrame:
+    def rows(self, files: Sequence[AnyPath], *, are_sound: bool = False) -> DataFrame:
         """Return all rows of files in the columns of LOG, whether one only tells the time, and those of REJECTED.
 
-        A row has a place in the order if its reason is null.
+        A row has a place in the order if its reason is null. `are_sound`: all are known to have one.
         """
         found = self._by_shape(files)
         unreadable = dict(found.unreadable)
@@ -162,7 +162,7 @@ class LogReader:
         with lenient_casts(self._spark):
             for shape, group in found.by_shape.items():
                 try:
-                    tables.append(self._shaped(shape, group))
+                    tables.append(self._shaped(shape, group, are_sound=are_sound))
                 except UsageError as error:
                     unreadable |= dict.fromkeys(group, str(error))
         self.unreadable |= unreadable
@@ -220,7 +220,7 @@ class LogReader:
         empty = {name: "false" if name == HEARTBEAT else f"cast(null as {kind})" for name, kind in _KINDS.items()}
         return table.selectExpr(*(f"{(empty | {FILE: FILE, REASON: REASON})[name]} as {name}" for name in _KINDS))
 
-    def _shaped(self, shape: Shape, files: Sequence[AnyPath]) -> DataFrame:
+    def _shaped(self, shape: Shape, files: Sequence[AnyPath], *, are_sound: bool) -> DataFrame:
         raw, chosen, _ = self._raw(shape, files)
         about = [f"{_quoted(name)} as {short}" for name, short in
                  ((_RAW_FILE, FILE), (_RAW_AT, ROW), (_RAW_ROW, RAW), (_RAW_BAD, "bad"))]  # fmt: skip
@@ -229,7 +229,7 @@ class LogReader:
         except Exception as error:
             raise UsageError(f"--mapping does not fit {files[0].name}: {first_line(error)}") from error
         kinds = {name: value_kind(given.schema[f"{GIVEN}{name}"].dataType) for name in chosen}
-        parsed, keyed = row_sql(tuple(sorted(kinds.items())))
+        parsed, keyed = row_sql(tuple(sorted(kinds.items())), are_sound=are_sound)
         return given.selectExpr(*parsed).selectExpr(*keyed)
 
     def _raw(self, shape: Shape, files: Sequence[AnyPath]) -> tuple[DataFrame, dict[str, str], set[str]]:

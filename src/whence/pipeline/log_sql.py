@@ -44,6 +44,8 @@ NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _VALUE_SHOWN: Final = 100
 GRP_BYTES_MAX: Final = 200
 """A group has a directory of its own; file systems take names of 255 bytes."""
+GRP_BYTES_SURE: Final = GRP_BYTES_MAX // 3
+"""A name of up to so many bytes fits however many of its characters are escaped."""
 _ESCAPED: Final = r"""'"#%\'*/:=?\\{[]^'"""
 _ESCAPED_BYTES: Final = f"octet_length({GRP}) + 2 * (length({GRP}) - length(translate({GRP}, {_ESCAPED}, '')))"
 """Characters for which Spark writes three in the name of a directory, and how long that is then."""
@@ -90,8 +92,11 @@ def value_kind(kind: "DataType") -> str:
 
 
 @lru_cache(maxsize=256)
-def row_sql(kinds: ValueKinds) -> tuple[list[str], list[str]]:
-    """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these."""
+def row_sql(kinds: ValueKinds, *, are_sound: bool = False) -> tuple[list[str], list[str]]:
+    """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these.
+
+    `are_sound`: it is known of all rows that they have a place in the order.
+    """
     of = dict(kinds)
     numbers = {name: _number(name, of.get(name, ABSENT)) for name in (INC, SEQ, R, L, K, *KEY)}
     word, digits = _publisher_number(of.get(PID, ABSENT))
@@ -108,7 +113,8 @@ def row_sql(kinds: ValueKinds) -> tuple[list[str], list[str]]:
         *(f"{_shown(name)} as {GIVEN}{name}" for name in of if name not in (GRP, PUBLISHER, PAYLOAD, KIND)),
         FILE, ROW, RAW, "bad",
     ]  # fmt: skip
-    return parsed, _keyed_columns(of, has_names=bool(names or uuids))
+    reason = "bad" if are_sound else _reason(of)
+    return parsed, _keyed_columns(of, reason, has_names=bool(names or uuids))
 
 
 def _text(name: str, of: Mapping[str, str]) -> str:
@@ -177,7 +183,7 @@ def _payload(kind: str) -> str:
 # --- reasons and keys ---
 
 
-def _keyed_columns(of: Mapping[str, str], *, has_names: bool) -> list[str]:
+def _keyed_columns(of: Mapping[str, str], reason: str, *, has_names: bool) -> list[str]:
     inc, k, r = f"coalesce({INC}, 1L)", f"coalesce({K}, 0L)", f"coalesce({R}, {L})"
     tail = f"shiftleft({inc} & {(1 << INC_BITS) - 1}, {SEQ_BITS}) | {SEQ}"
     is_small = f"digits is null and word between 0 and {(1 << PID_BITS) - 1}"
@@ -193,7 +199,7 @@ def _keyed_columns(of: Mapping[str, str], *, has_names: bool) -> list[str]:
         f"coalesce({K_HI}, shiftleft({L}, {K_BITS}) | {k}) as {K_HI}",
         f"coalesce({K_MID}, if({K_HI} is null, {made_mid}, 0L)) as {K_MID}",
         f"coalesce({K_LO}, {made_low}) as {K_LO}",
-        PAYLOAD, HEARTBEAT, FILE, ROW, RAW, f"{_reason(of)} as {REASON}",
+        PAYLOAD, HEARTBEAT, FILE, ROW, RAW, f"{reason} as {REASON}",
     ]  # fmt: skip
 
 
@@ -208,7 +214,7 @@ def _reason(of: Mapping[str, str]) -> str:
     parts = [
         "bad",
         f"case when {GRP} = '' then 'grp is empty' end",
-        f"case when octet_length({GRP}) > {GRP_BYTES_MAX // 3} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
+        f"case when octet_length({GRP}) > {GRP_BYTES_SURE} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
         f"then 'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory' end",
         f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
         *_reasons_of_publisher(of),

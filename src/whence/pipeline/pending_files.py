@@ -19,12 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.pipeline.log_reader import LogReader
+from whence.pipeline.log_sql import GRP_BYTES_SURE, NO_PARTITION
 from whence.pipeline.logs import (
     BITS_OF,
     FILE,
     GRP,
     HEARTBEAT,
     INC,
+    K_HI,
+    K_LO,
     KEY,
     KIND,
     PAYLOAD,
@@ -73,6 +76,8 @@ class PendingFiles:
         self._reader = LogReader(spark, mapping)
         self._is_plain = set(mapping) <= {PAYLOAD}
         self._sources: dict[str, str] = {}
+        self._footers: dict[str, list[FileSpan] | None] = {}
+        """By file, what its footer tells; None where it does not suffice."""
 
     def link(self, step: str, found: Iterable[str]) -> list[str]:
         """Link the logs among the new files of a step; return their names here. Raises UsageError."""
@@ -92,11 +97,12 @@ class PendingFiles:
         except OSError:
             shutil.copyfile(source, target)
         self._sources[str(target)] = str(source)
+        self._footers.pop(name, None)  # of an earlier attempt at this step
         return name
 
-    def rows(self, files: Iterable[str]) -> DataFrame:
-        """Return the rows of files."""
-        return self._reader.rows([self._at(file) for file in files])
+    def rows(self, files: Iterable[str], *, are_sound: bool = False) -> DataFrame:
+        """Return the rows of files; `are_sound`: all are known to have a place in the order."""
+        return self._reader.rows([self._at(file) for file in files], are_sound=are_sound)
 
     def count(self, files: Iterable[str]) -> int:
         """Return how many rows are in files, without reading them."""
@@ -105,7 +111,7 @@ class PendingFiles:
     def events_after(self, files: Iterable[str], tick: int) -> int:
         """Return how many events of files come after a tick; where footers suffice, from the one column alone."""
         given = list(files)
-        plain = [file for file in given if self._is_plain and self._from_footer(file) is not None]
+        plain = [file for file in given if self._from_footer(file) is not None]
         others = [file for file in given if file not in plain]
         later = F.col(L) > tick
         count = self.valid_rows(others).filter(~F.col(HEARTBEAT) & later).count() if others else 0
@@ -121,8 +127,10 @@ class PendingFiles:
         return at(self._spark, file) if "/" in file else self._directory / file
 
     def valid_rows(self, files: Iterable[str]) -> DataFrame:
-        """Return the rows of files that have a place in the order."""
-        return self.rows(files).filter(F.col(REASON).isNull())
+        """Return the rows of files that have a place in the order: all, where footers say so."""
+        given = list(files)
+        are_sound = all(self._from_footer(file) is not None for file in given)
+        return self.rows(given, are_sound=are_sound).filter(F.col(REASON).isNull())
 
     def rejected(self, files: Iterable[str]) -> DataFrame:
         """Return the rejected rows, each with the file it came in, the row as it was and the reason."""
@@ -142,7 +150,7 @@ class PendingFiles:
 
     def spans(self, files: Collection[str], *, by_publisher: bool) -> list[FileSpan]:
         """Return the ranges of ticks in files: from their footers, unless a mapping computes columns."""
-        if self._is_plain and not by_publisher:
+        if not by_publisher:
             known = [self._from_footer(file) for file in files]
             if all(each is not None for each in known):
                 return [span for spans in known for span in spans or ()]
@@ -168,25 +176,31 @@ class PendingFiles:
         return [FileSpan(names.get(path, PurePath(path).name), *row[1:]) for path, row in told]
 
     def _from_footer(self, file: str) -> list[FileSpan] | None:
+        """Return the row groups of a file whose footer shows that all its rows have a place in the order."""
+        if file not in self._footers:
+            self._footers[file] = self._read_footer(file) if self._is_plain else None
+        return self._footers[file]
+
+    def _read_footer(self, file: str) -> list[FileSpan] | None:
         where = self._at(file)
         if not isinstance(where, Path) or not is_parquet(where):
             return None
         try:
             footer = pq.read_metadata(where)
-            kinds = {field.name: field.type for field in pq.read_schema(where)}
+            kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
+            if GRP in kinds and not _fit(pq.read_table(where, columns=[GRP], partitioning=None).column(GRP)):
+                return None
         except (OSError, pa.ArrowException):
             return None
         numbers = [name for name in _NUMBERS if name in kinds]
         is_whole = all(pa.types.is_signed_integer(kinds[name]) for name in numbers)
-        if not is_whole or not {PID, SEQ, L} <= set(numbers) or KIND in kinds:
+        if not is_whole or not {PID, SEQ, L} <= set(numbers) or KIND in kinds or (K_HI in kinds) != (K_LO in kinds):
             return None
         places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
         spans = []
         for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
-            known = {name: group.column(places[name]).statistics for name in (*numbers, *([GRP] * (GRP in kinds)))}
+            known = {name: group.column(places[name]).statistics for name in numbers}
             if not all(each and each.has_min_max and each.null_count == 0 for each in known.values()):
-                return None
-            if GRP in known and not known[GRP].min:
                 return None
             if any(known[name].min < 0 or known[name].max >> BITS_OF.get(name, 63) for name in numbers):
                 return None  # some rows may be rejected: all are read
@@ -199,6 +213,7 @@ class PendingFiles:
         gone = {file: self._at(file) for file in files}
         self._reader.forget(gone.values())
         for file, where in gone.items():
+            self._footers.pop(file, None)
             if "/" not in file:
                 remove(where)
 
@@ -208,6 +223,14 @@ class PendingFiles:
             for name in entries(self._directory):
                 if name not in files:
                     remove(self._directory / name)
+
+
+def _fit(groups: pa.ChunkedArray) -> bool:
+    """Return whether all names of groups are good for directories, however they are escaped."""
+    if not pa.types.is_string(groups.type):
+        return False
+    names = groups.unique().to_pylist()
+    return all(name and name != NO_PARTITION and len(name.encode()) <= GRP_BYTES_SURE for name in names)
 
 
 def _suffixes(path: AnyPath) -> str:

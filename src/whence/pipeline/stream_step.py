@@ -220,19 +220,17 @@ class StreamMerge:
         made = self._write(name, fate, finished(rows))
         summed = summary([made])
         duplicates = duplicate_total(summed)
-        marked = with_is_first(rows)
-        first = marked.filter(IS_FIRST).drop(IS_FIRST)
         if duplicates:
-            self._write(name, fate, finished(first))
+            self._write(name, fate, finished(_once(rows)))
             summed = summary([made])
         known = already_committed(made, summed, after.highest_seq, lambda: self._committed(name, released=fate == LATE))
         if known:
-            self._write(name, fate, finished(without_events(first, known)))
+            self._write(name, fate, finished(without_events(_once(rows), known)))
             summed = summary([made])
         after.highest_seq = with_highest(after.highest_seq, summed)
         after.rows[fate] = row_total(summed)
         after.rows[TWICE] += duplicates + len(known)
-        return summed, _duplicate_rows(marked, known) if duplicates or known else []
+        return summed, _duplicate_rows(rows, known) if duplicates or known else []
 
     def _committed(self, name: str = _LAST, *, released: bool = False) -> list[AnyPath]:
         """Return the directories of events that the steps before one have released or set aside as late, and with
@@ -291,9 +289,14 @@ def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:
     return rows.withColumn(POS, F.coalesce(base, F.lit(0)) + F.row_number().over(order) - 1)
 
 
-def _duplicate_rows(marked: DataFrame, known: list[Identity]) -> list[DataFrame]:
+def _once(rows: DataFrame) -> DataFrame:
+    """Return one row of each event, the one that counts."""
+    return with_is_first(rows).filter(IS_FIRST).drop(IS_FIRST)
+
+
+def _duplicate_rows(rows: DataFrame, known: list[Identity]) -> list[DataFrame]:
     """Return the rows of events that are not the first, or whose event is committed already."""
-    others = [marked.filter(f"not {IS_FIRST}").drop(IS_FIRST)]
+    others = [with_is_first(rows).filter(f"not {IS_FIRST}").drop(IS_FIRST)]
     if known:
-        others.append(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known, how="left_semi"))
+        others.append(without_events(_once(rows), known, how="left_semi"))
     return others

@@ -7,6 +7,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/setup.stamp
 WORKERS ?= 2
+# The tests start hundreds of processes, and each would compile Whence anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

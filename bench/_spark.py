@@ -35,15 +35,16 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
 
 
 def write_big_trace(
-    spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0, crash: bool = False
-) -> Path:
+    spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0, crash: bool = False,
+    listeners: int = LISTENERS,
+) -> Path:  # fmt: skip
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
     An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
     `swaps`: so many times, the first listener delivers the first event of a round before the last of the round before.
-    `crash`: the last listener crashes when it has delivered everything.
+    `crash`: the last listener crashes when it has delivered everything. `listeners`: who delivers and does not publish.
     """
-    members = PUBLISHERS + LISTENERS
+    members = PUBLISHERS + listeners
     rounds = -(-deliveries // (PUBLISHERS * members))
     period = max(2, (rounds - 1) // swaps) if swaps else rounds + 1
     run = Run(

@@ -7,6 +7,8 @@ clean    a run that one pass proves correct
 trouble  the same with a handful of violations: one pass, and the neighbourhood of what is wrong
 crash    the same handful, and a member crashes at the end, so that there is no certificate: every promise is judged
          from all rows, and causal order in slices of true time
+many     as `clean`, with 10,000 processes instead of 10
+ends     as `many`, and one of them crashes at the end, so that there is no certificate
 
 Goals: within 4 GiB; the processor time for a row grows by at most a fifth from the smallest size to the largest.
 Where the start takes most of the time of a small run, that goal is easy. So the cost of each row more (`slope`: between
@@ -33,8 +35,25 @@ from _spark import LISTENERS, PUBLISHERS, write_big_trace
 from whence.pipeline.certificate import PROVABLE
 from whence.pipeline.session import session
 
-KINDS = {"clean": (0, False), "trouble": (10, False), "crash": (10, True)}
-"""By kind, how many deliveries are swapped, and whether somebody crashes."""
+
+class Kind(NamedTuple):
+    """What a run is like: how many deliveries are swapped, whether somebody crashes, and who only delivers."""
+
+    swaps: int = 0
+    crash: bool = False
+    listeners: int = LISTENERS
+
+    def deliveries(self, size: int) -> int:
+        """Return how many deliveries a run of a size has: whole rounds."""
+        of_round = PUBLISHERS * (PUBLISHERS + self.listeners)
+        return -(-size // of_round) * of_round
+
+
+MANY = 10_000 - PUBLISHERS
+KINDS = {
+    "clean": Kind(), "trouble": Kind(swaps=10), "crash": Kind(swaps=10, crash=True),
+    "many": Kind(listeners=MANY), "ends": Kind(crash=True, listeners=MANY),
+}  # fmt: skip
 GIB_MAX = 4.0
 GROWTH_MAX = 1.2
 SAMPLE_S = 0.2
@@ -95,7 +114,7 @@ def judged(traces: Path, kind: str, conf: dict[str, str]) -> Cost:
     asked = [word for promise in PROVABLE for word in ("--promise", promise)]
     command = [sys.executable, "-m", "whence", "verify", str(traces), "--engine", "spark", "--json", *asked, *options]
     cost, status, printed = measured(command)
-    swaps = KINDS[kind][0]
+    swaps = KINDS[kind].swaps
     assert status == (1 if swaps else 0), printed
     broken = {promise for promise, verdict in json.loads(printed)["verdicts"].items() if verdict != "holds"}
     assert broken == (set(_TURNED) if swaps else set()), printed[:2000]
@@ -149,8 +168,7 @@ def by_size(kind: str, sizes: list[int], memory: str, stages: bool) -> tuple[dic
 def _written(traces: Path, size: int, kind: str) -> int:
     """Have another process write a trace, so that nothing of that is measured; return its deliveries."""
     subprocess.run([sys.executable, __file__, "--write", str(traces), "--sizes", str(size), "--only", kind], check=True)
-    of_round = PUBLISHERS * (PUBLISHERS + LISTENERS)
-    return -(-size // of_round) * of_round
+    return KINDS[kind].deliveries(size)
 
 
 # --- by stage ---
@@ -202,16 +220,16 @@ def main() -> None:
     given = parser.parse_args()
     sizes = [int(size) for size in (given.sizes or ("20000,40000" if given.quick else "1000000,4000000")).split(",")]
     if given.write:
-        swaps, crash = KINDS[given.only[0]]
         spark = session("local[2]")
-        write_big_trace(spark, given.write, sizes[0], swaps=swaps, crash=crash)
+        write_big_trace(spark, given.write, sizes[0], **KINDS[given.only[0]]._asdict())
         spark.stop()
         return
     numbers: dict[str, Any] = {"memory": given.memory}
     goals: dict[str, bool] = {}
-    for kind in given.only or KINDS:
+    for kind in given.only or ("clean", "trouble", "crash"):
         numbers[kind], met = by_size(kind, sizes, given.memory, given.stages)
         goals |= met
+        print(json.dumps({kind: numbers[kind]}), file=sys.stderr, flush=True)
     finish("judging", numbers, goals, quick=given.quick)
 
 

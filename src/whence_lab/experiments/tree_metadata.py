@@ -19,7 +19,7 @@ from whence_lab.rivals.member import RivalMember
 
 NUMBER_BYTES, ENTRY_BYTES = 4, 8
 MESSAGE_EVERY_NS = 50_000
-"""The time between two publications of the whole tree: some hundred are under way at a time."""
+"""At this pace some hundred messages are under way at a time."""
 SETTLE_NS = 200 * MS
 AMPLE_BPS = 10**15
 """Bandwidth that is no limit."""
@@ -30,6 +30,7 @@ class Sizes(Struct, frozen=True):
 
     header: float
     memory: float
+    """0 for our own headers, where it is not counted."""
 
 
 # --- worst cases ---
@@ -69,6 +70,8 @@ class Talk(Struct, frozen=True, kw_only=True):
     degree: int = 3
     f: int = 1
     each: bool = True
+    every_ns: int = MESSAGE_EVERY_NS
+    """The time between two publications of the whole tree."""
 
     def run(self, seed: int) -> Sizes:
         """Publish all messages in an order that is drawn, let them arrive, and look at every node."""
@@ -85,9 +88,9 @@ class Talk(Struct, frozen=True, kw_only=True):
             for node in (table.members if self.each else [draw.choice(table.members)])
         ]
         draw.shuffle(said)
-        for at, (node, group) in zip(count(0, MESSAGE_EVERY_NS), said, strict=False):
+        for at, (node, group) in zip(count(0, self.every_ns), said, strict=False):
             world.loop.at(at, world.nodes[node].publish, group)
-        world.loop.run(len(said) * MESSAGE_EVERY_NS + SETTLE_NS)
+        world.loop.run(len(said) * self.every_ns + SETTLE_NS)
         kept = [sizes_of(node.member, node.meter.most) for node in world.nodes]
         return Sizes(max(sizes.header for sizes in kept), max(sizes.memory for sizes in kept))
 
@@ -95,11 +98,14 @@ class Talk(Struct, frozen=True, kw_only=True):
 def sizes_of(member: object, sent_most: int) -> Sizes:
     """Return the largest header of a member, as it would be without compression, and what it keeps.
 
-    Past and clocks only grow, so the last header is the largest; Causal Barriers compress nothing, so it was sent.
+    Past and clocks only grow, so the last header is the largest; Causal Barriers compress nothing, so it was sent. Of
+    our own headers it is the largest that was sent, compressed as they are: no other exists.
     """
     if isinstance(member, TreeMember) and isinstance(member.coding, ThesisCoding):
         past = NUMBER_BYTES * len(member.state.past)
         return Sizes(past + member.coding.ids_most, past + NUMBER_BYTES * member.coding.numbers_kept())
+    if isinstance(member, TreeMember):
+        return Sizes(sent_most, 0.0)
     if isinstance(member, RivalMember) and isinstance(member.order, Cbcast):
         clocks, links = member.order.entries()
         return Sizes(NUMBER_BYTES * clocks, NUMBER_BYTES * (clocks + links))

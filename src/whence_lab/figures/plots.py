@@ -15,11 +15,13 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLoca
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Line, Panel
 
-PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 3.9
+PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 4.4
 ROW_MAX = 3
 """Panels side by side."""
 MARGIN = 0.05
 """Above and below the values of single runs; a band that reaches farther is cut off there."""
+TICKS_APART = 1.25
+"""On a logarithmic axis, values that are nearer than this factor share one tick."""
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#4a5568", "#b7791f", "#0987a0", "#742a2a")
 MARKERS = "os^Dv<>Ph"
 STATED = "#555555"
@@ -82,7 +84,7 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         heights += [y for _, y in line.points]
     if panel.log_x:
         on.set_xscale("log")
-        on.xaxis.set_major_locator(FixedLocator(data.values(panel.x, **panel.only)))
+        on.xaxis.set_major_locator(FixedLocator(_apart(data.values(panel.x, **panel.only))))
         on.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         on.xaxis.set_minor_locator(NullLocator())
     elif all(isinstance(x, int) for x in data.values(panel.x, **panel.only)):
@@ -92,11 +94,11 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     else:
         spare = MARGIN * (max(heights) - min(heights)) or 1.0
         on.set_ylim(min(heights) - spare, max(heights) + spare)
+        on.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     on.set_title(panel.title, loc="left")
     on.set_xlabel(panel.x_label)
     on.set_ylabel(panel.y_label)
-    if on.get_legend_handles_labels()[0]:
-        on.legend(loc="best")
+    _name_curves(on)
 
 
 def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
@@ -106,10 +108,15 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     for number, value in enumerate(values):
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
         bands = [data.curve(panel.x, panel.y, **only, **{panel.x: name}) for name in panel.bars]
-        shown = [(at, found[0][1].mean) for at, found in enumerate(bands) if found]
+        shown = [(at, found[0][1]) for at, found in enumerate(bands) if found]
         places = [at + (number - (len(values) - 1) / 2) * thickness for at, _ in shown]
         label = panel.label(value) if panel.curve else "here"
-        on.barh(places, [mean for _, mean in shown], thickness, color=COLOURS[number % len(COLOURS)], label=label)
+        means = [band.mean for _, band in shown]
+        beyond = [[band.mean - max(0.0, band.low) for _, band in shown], [band.high - band.mean for _, band in shown]]
+        on.barh(
+            places, means, thickness, color=COLOURS[number % len(COLOURS)], label=label, xerr=beyond,
+            error_kw={"elinewidth": 0.7, "ecolor": STATED},
+        )  # fmt: skip
     on.set_yticks(range(len(panel.bars)), [str(name) for name in panel.bars], fontsize=7.5)
     on.invert_yaxis()
     if panel.log_x:
@@ -121,7 +128,22 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     on.set_title(panel.title, loc="left")
     on.set_xlabel(panel.y_label)
     if len(values) > 1:
-        on.legend(loc="best")
+        _name_curves(on)
+
+
+def _name_curves(on: Axes) -> None:
+    """Put the legend below the panel, where it hides no curve."""
+    if on.get_legend_handles_labels()[0]:
+        on.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+
+
+def _apart(values: Sequence[float]) -> list[float]:
+    """Return values for ticks: no two of them so near that their labels would cover each other."""
+    shown: list[float] = []
+    for value in values:
+        if not shown or value >= TICKS_APART * shown[-1]:
+            shown.append(value)
+    return shown
 
 
 def _stated(panel: Panel, data: Data) -> Sequence[Line]:

@@ -3,7 +3,8 @@
 Below the directory of a figure:
 
     runs-CODE-SEED/   the sweep's jobs as Parquet; CODE names the source that ran, so results of two sources never mix.
-                      What only judges and draws is no part of it
+                      What only judges and draws, and what only other figures need, is no part of it. Figures that
+                      measure with the same function share them, below the directory of its module
     data.parquet      one row per configuration and seed: what was measured
     points.parquet    means with bands, per configuration and measure
     verdict.json      every sentence of the paper with its threshold, what was seen and the outcome
@@ -12,6 +13,7 @@ Below the directory of a figure:
 What is here already is not run again; a run that was interrupted goes on where it was.
 """
 
+import ast
 from collections.abc import Callable
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -28,14 +30,15 @@ from whence.pipeline.experiments import band_table, planned, run_experiment
 from whence.pipeline.session import configure_for_size, session
 from whence_lab.figures.catalogue import FIGURES, chosen
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Figure
+from whence_lab.figures.figure import Figure, Measure
 from whence_lab.figures.plots import draw
 from whence_lab.figures.verdicts import Sentence, judged
 
 __all__ = ("FIGURES", "Reproduced", "chosen", "reproduce")
 
 PACKAGES = ("whence", "whence_lab")
-AFTERWARDS = tuple(f"whence_lab/figures/{name}.py" for name in ("data", "plots", "shapes", "verdicts"))
+HERE = "whence_lab.figures"
+AFTERWARDS = {f"{HERE}.{name}" for name in ("data", "plots", "reproduce", "shapes", "verdicts")}
 """Modules that only look at results: another picture needs no other run."""
 
 
@@ -77,13 +80,14 @@ def reproduce(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Reproduced:
     """Reproduce one figure below a directory. Raises UsageError where Spark does not start or the sweep stops."""
-    plan, code = figure.quick if quick else figure.full, source_digest()
+    plan, code = figure.quick if quick else figure.full, source_digest(figure.measure)
     where = out / figure.name
     where.mkdir(parents=True, exist_ok=True)
     spark = session(master, conf)
     configure_for_size(spark, 0)
     runs = planned(plan.configs, plan.seeds, seed, figure.same_draw)
-    done = run_experiment(spark, runs, figure.measure, where / f"runs-{code[:12]}-{seed}", on_progress).cache()
+    into = out / figure.measure.__module__.rpartition(".")[2].replace("_", "-") / f"runs-{code[:12]}-{seed}"
+    done = run_experiment(spark, runs, figure.measure, into, on_progress).cache()
     rows = [row.asDict() for row in done.collect()]
     points = [row.asDict() for row in band_table(done).collect()]
     done.unpersist()
@@ -113,14 +117,32 @@ def data_digest(rows: list[dict[str, Any]]) -> str:
     return blake2b(msgspec.json.encode(rows, order="deterministic"), digest_size=16).hexdigest()
 
 
-def source_digest() -> str:
-    """Return a digest of the source of both packages, as far as a run can depend on it."""
+def source_digest(measure: Measure) -> str:
+    """Return a digest of the source of both packages, as far as what a measuring function returns can depend on it."""
+    modules = {name: file for package in PACKAGES for name, file in _modules_of(package).items()}
+    needed = _needed(measure.__module__, modules)
     digest = blake2b(digest_size=16)
-    for package in PACKAGES:
-        found = find_spec(package)
-        top = Path(found.origin).parent if found is not None and found.origin is not None else Path()
-        named = {f"{package}/{file.relative_to(top).as_posix()}": file for file in sorted(top.rglob("*.py"))}
-        for name, file in named.items():
-            if name not in AFTERWARDS:
-                digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    for name, file in modules.items():
+        if name in needed or not name.startswith(f"{HERE}."):
+            digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _modules_of(package: str) -> dict[str, Path]:
+    """Return the files of a package by the names of their modules."""
+    found = find_spec(package)
+    top = Path(found.origin).parent if found is not None and found.origin is not None else Path()
+    return {
+        ".".join((package, *file.relative_to(top).with_suffix("").parts)): file for file in sorted(top.rglob("*.py"))
+    }
+
+
+def _needed(module: str, modules: dict[str, Path]) -> set[str]:
+    """Return a module and those of figures that it imports, and these in turn, but for what only looks at results."""
+    needed, new = set[str](), {module}
+    while new:
+        needed |= new
+        trees = (ast.parse(modules[name].read_bytes()) for name in new if name in modules)
+        imports = (node.module for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+        new = {name for name in imports if name and name.startswith(f"{HERE}.")} - needed - AFTERWARDS
+    return needed

@@ -34,9 +34,7 @@ ONE, SEVERAL = "all", "subtrees"
 WIDE, NARROW = "wide", "narrow"
 BOTH = (WIDE, NARROW)
 WIRES_MBPS = {WIDE: 100.0, NARROW: 10.0}
-NODES, QUICK_NODES = 511, 127
-QUICK_PART = 4
-"""Quick runs have a quarter of the nodes, so also of the bandwidth: wires fill with the same part of the nodes."""
+NODES = 511
 RATE = 100.0
 PATIENCE = Patience(Phase(100 * MS), Phase(100 * MS))
 """Ten messages of each publisher until wires and links are warm, and ten that count."""
@@ -59,10 +57,10 @@ def measure(config: Config, seed: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def planned(nodes: int, part: int, groups: str, schemes: Sequence[str], publishers: Sequence[int]) -> list[Config]:
-    """Return the configurations of all protocols on wires with a part of the thesis's bandwidths."""
-    found = grid(groups=[groups], scheme=schemes, nodes=[nodes], publishers=publishers, wires=BOTH)
-    return [config | {"mbps": WIRES_MBPS[config["wires"]] / part} for config in found]
+def planned(groups: str, schemes: Sequence[str], publishers: Sequence[int]) -> list[Config]:
+    """Return the configurations of all protocols, on both wires."""
+    found = grid(groups=[groups], scheme=schemes, nodes=[NODES], publishers=publishers, wires=BOTH)
+    return [config | {"mbps": WIRES_MBPS[config["wires"]]} for config in found]
 
 
 def panels(groups: str) -> tuple[Panel, ...]:
@@ -157,6 +155,6 @@ COMMON_SETTINGS = (
     "is concurrent, and with that the metadata that is compared here. What wires cannot carry waits before them, so "
     "where they are full a longer run would have longer queues. Open in the thesis, chosen here: 100 ms are counted "
     "after 100 ms; bandwidth counts what a node sends; metadata is the mean of all copies, by the formulas of section "
-    "4.3; a publisher's own deliveries do not count. All protocols are given the same publications. "
+    "4.3; a publisher's own deliveries do not count. All protocols are given the same publications. The thesis's axes "
+    "are not in our copy."
 )
-QUICK_SETTINGS = f"Quick: {QUICK_NODES} nodes with a quarter of the bandwidths. The thesis's axes are not in our copy."

@@ -84,6 +84,17 @@ def test_what_was_interrupted_goes_on_and_ends_with_the_same_data(
     assert {path: path.stat().st_mtime_ns for path in done[0].iterdir()} == kept
 
 
+def test_figures_that_measure_with_the_same_function_share_their_runs(spark: SparkSession, tmp_path: Path) -> None:
+    reproduce(SMALL, tmp_path, quick=True)
+    kept = {path: path.stat().st_mtime_ns for path in jobs(tmp_path, SMALL)}
+    other = SMALL._replace(name="other", quick=Plan(grid(scheme=["R1"], events_per_round=[2, 4, 8], rounds=[3]), 2))
+    told: list[tuple[int, int]] = []
+    assert reproduce(other, tmp_path, quick=True, on_progress=lambda *at: told.append(at)).runs == 6
+    assert told[0] == (4, 6)
+    assert set(kept) < set(jobs(tmp_path, SMALL))
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
 def test_the_command_lists_figures_and_names_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

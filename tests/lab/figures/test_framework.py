@@ -1,12 +1,14 @@
 """Figures: what panels and checks read, how sentences are judged, and what the catalogue must hold."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from whence.errors import UsageError
 from whence.pipeline.experiments import planned
+from whence_lab.figures import reproduce
 from whence_lab.figures.catalogue import ALL, FIGURES, chosen
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Check, Figure, Finding, Panel, Plan, grid
@@ -86,6 +88,27 @@ def test_configurations_have_seeds_of_their_own_but_for_values_that_have_no_part
     assert {seed for *_, seed in shared}.isdisjoint(seed for *_, seed in planned(configs, 2, 1, ("f",)))
     for config, number, seed in shared:
         assert seed == planned([{"nodes": json.loads(config)["nodes"]}], 2)[number][2]
+
+
+@pytest.mark.parametrize(
+    ("module", "matters"),
+    [("whence.core.runner", True), ("whence_lab.experiments.tree_load", True),
+     ("whence_lab.figures.tree_publishers", True), ("whence_lab.figures.tree_schemes", True),
+     ("whence_lab.figures.tree_groups", False), ("whence_lab.figures.cluster_scale", False),
+     ("whence_lab.figures.plots", False)],
+)  # fmt: skip
+def test_runs_are_of_the_source_that_measures_and_what_other_figures_need_does_not_matter(
+    module: str, matters: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    measure, real = FIGURES["tree-groups"].measure, reproduce._modules_of
+    before = reproduce.source_digest(measure)
+    changed = tmp_path / "changed.py"
+    changed.write_bytes(real(module.partition(".")[0])[module].read_bytes() + b"\n")
+    monkeypatch.setattr(
+        reproduce, "_modules_of",
+        lambda package: {name: changed if name == module else file for name, file in real(package).items()},
+    )  # fmt: skip
+    assert (reproduce.source_digest(measure) != before) == matters
 
 
 def test_figures_are_chosen_by_name_each_once_and_all_by_all() -> None:

@@ -105,6 +105,7 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     """Draw a measure of things that have names: a bar each, side by side for the values that tell curves apart."""
     values = data.values(panel.curve) if panel.curve else [None]
     thickness = 0.8 / len(values)
+    most = 0.0
     for number, value in enumerate(values):
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
         bands = [data.curve(panel.x, panel.y, **only, **{panel.x: name}) for name in panel.bars]
@@ -112,6 +113,7 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
         places = [at + (number - (len(values) - 1) / 2) * thickness for at, _ in shown]
         label = panel.label(value) if panel.curve else "here"
         means = [band.mean for _, band in shown]
+        most = max([most, *(band.most for _, band in shown)])
         beyond = [[band.mean - max(0.0, band.low) for _, band in shown], [band.high - band.mean for _, band in shown]]
         on.barh(
             places, means, thickness, color=COLOURS[number % len(COLOURS)], label=label, xerr=beyond,
@@ -123,6 +125,8 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
         on.set_xscale("log")
         on.xaxis.set_major_formatter(ScalarFormatter())
         on.xaxis.set_minor_formatter(NullFormatter())
+    elif most:
+        on.set_xlim(0, most * (1 + MARGIN))
     on.grid(visible=False, axis="y")
     on.set_axisbelow(True)
     on.set_title(panel.title, loc="left")

@@ -16,7 +16,7 @@ from whence.sim import lab
 
 NOT_AS_DOCUMENTED = 1
 
-_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow"}
+_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow", "not judged": "cyan"}
 
 
 def reproduce(
@@ -36,8 +36,8 @@ def reproduce(
     """Run a paper's experiment, draw its figure, and judge what the paper says of it, sentence by sentence.
 
     What was run already is not run again: start an interrupted command again, and it goes on. Exit code 0: every
-    sentence came out as documented, those included that we know and explain to be wrong. 1: one did not, or a run
-    failed.
+    sentence came out as documented, those included that we know and explain to be wrong, and those about larger systems
+    than --quick runs, which are not judged. 1: one did not, or a run failed.
     """
     reproducing = lab.figures()
     if listing:

@@ -74,6 +74,9 @@ class Check(NamedTuple):
     judge: Callable[[Data], Finding]
     known: str = ""
     """Why the sentence cannot hold, where we know that it is wrong: then it must not hold here either."""
+    size: Mapping[str, int] = {}
+    """The size of the system that the sentence is about, as values of the configuration: where all runs are smaller, it
+    is not judged."""
 
 
 class Figure(NamedTuple):

@@ -16,9 +16,14 @@ from whence_lab.figures.tree_publishers import (
     COMMON_SETTINGS,
     METADATA,
     NARROW,
+    NODES,
     ONE,
+    QUICK_NODES,
+    QUICK_PART,
+    QUICK_SETTINGS,
     SAME_DRAW,
     SEVERAL,
+    THESIS_SIZE,
     TWICE,
     barriers_most,
     barriers_slow,
@@ -78,9 +83,6 @@ def _locamu_increases(data: Data) -> Finding:
 
 
 SCHEMES = (*ALGORITHMS, OURS)
-MANY = (1, 31, 63, 127, 191, 255, 383, 511)
-COMPARED = planned(ONE, ALGORITHMS, (63, 511), (63, 511))
-"""The runs with one group: those of figure 5.2, if it was run."""
 
 FIGURE = Figure(
     name="tree-groups",
@@ -90,11 +92,17 @@ FIGURE = Figure(
         "511 nodes in a binary tree, 100 Mb/s a node (wide wires) and 10 (narrow), links of 1 ms, payloads of 32 "
         "bytes, f = 1, 255 groups: an inner node and all below it, so the smallest have three members (the thesis says "
         "two); the number of publishers varies, and each message goes to a group drawn from those its publisher is in. "
-        "Some runs with one group, to compare. " + COMMON_SETTINGS
+        "Some runs with one group, to compare. " + COMMON_SETTINGS + QUICK_SETTINGS
     ),
     measure=measure,
-    quick=Plan(planned(SEVERAL, SCHEMES, (1, 63, 511), (1, 63, 255, 511)) + COMPARED, 1),
-    full=Plan(planned(SEVERAL, SCHEMES, MANY, MANY) + COMPARED, 3),
+    quick=Plan(
+        planned(QUICK_NODES, QUICK_PART, SEVERAL, SCHEMES, (1, 15, 31, 63, 127))
+        + planned(QUICK_NODES, QUICK_PART, ONE, ALGORITHMS, (15, 127)), 2,
+    ),
+    full=Plan(
+        planned(NODES, 1, SEVERAL, SCHEMES, (1, 31, 63, 127, 191, 255, 383, 511))
+        + planned(NODES, 1, ONE, ALGORITHMS, (63, 511)), 3,
+    ),
     panels=panels(SEVERAL),
     checks=(
         Check(
@@ -113,7 +121,7 @@ FIGURE = Figure(
             "two", lambda data: _alike((LOCAMU, BARRIERS), AGGREGATED, data),
             known="Until wires are full, 100 messages a second of a publisher are as many deliveries as they have "
             "destinations, and a subtree has fewer than the tree: of 511 nodes a drawn publisher's groups have 138 "
-            "members on average.",
+            "members on average, of 127 nodes 46.",
         ),
         Check(
             "CBCAST's metadata changes with the number of groups",
@@ -123,6 +131,7 @@ FIGURE = Figure(
         Check(
             "CBCAST scales much worse with several groups, because messages carry several vector clocks",
             "5.5.2, b and d", f"both wires, all publishing: {TWICE} the metadata of one group", _cbcast_worse,
+            size=THESIS_SIZE,
         ),
         Check(
             "With many publishers and several groups CBCAST requires more metadata than LoCaMu",
@@ -136,6 +145,7 @@ FIGURE = Figure(
         Check(
             "With many publishers and several groups CBCAST's throughput is very affected",
             "5.7; c", "narrow wires, all publishing: less than half of LoCaMu's", _cbcast_affected,
+            size=THESIS_SIZE,
         ),
         Check(
             "LoCaMu's throughput continuously increases",
@@ -144,7 +154,7 @@ FIGURE = Figure(
         Check(
             "Causal Barriers severely underperform in large systems",
             "5.7, summary", "both wires, all publishing: at most a tenth of LoCaMu's deliveries",
-            lambda data: barriers_slow(SEVERAL, data),
+            lambda data: barriers_slow(SEVERAL, data), size=THESIS_SIZE,
         ),
         Check(
             "LoCaMu has good performance in every scenario",

@@ -34,7 +34,11 @@ ONE, SEVERAL = "all", "subtrees"
 WIDE, NARROW = "wide", "narrow"
 BOTH = (WIDE, NARROW)
 WIRES_MBPS = {WIDE: 100.0, NARROW: 10.0}
-NODES = 511
+NODES, QUICK_NODES = 511, 127
+THESIS_SIZE = {"nodes": NODES}
+"""How far apart the protocols are is said of this size: metadata grow with the nodes, but not LoCaMu's."""
+QUICK_PART = 4
+"""Quick runs have a quarter of the nodes, so also of the bandwidth: wires fill with the same part of the nodes."""
 RATE = 100.0
 PATIENCE = Patience(Phase(100 * MS), Phase(100 * MS))
 """Ten messages of each publisher until wires and links are warm, and ten that count."""
@@ -57,13 +61,10 @@ def measure(config: Config, seed: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def planned(groups: str, schemes: Sequence[str], wide: Sequence[int], narrow: Sequence[int]) -> list[Config]:
-    """Return the configurations of protocols for the publishers on wide and on narrow wires; narrow ones are quick."""
-    return [
-        config | {"mbps": WIRES_MBPS[wires]}
-        for wires, publishers in ((NARROW, narrow), (WIDE, wide))
-        for config in grid(groups=[groups], scheme=schemes, nodes=[NODES], publishers=publishers, wires=[wires])
-    ]
+def planned(nodes: int, part: int, groups: str, schemes: Sequence[str], publishers: Sequence[int]) -> list[Config]:
+    """Return the configurations of all protocols on wires with a part of the thesis's bandwidths."""
+    found = grid(groups=[groups], scheme=schemes, nodes=[nodes], publishers=publishers, wires=BOTH)
+    return [config | {"mbps": WIRES_MBPS[config["wires"]] / part} for config in found]
 
 
 def panels(groups: str) -> tuple[Panel, ...]:
@@ -158,6 +159,6 @@ COMMON_SETTINGS = (
     "is concurrent, and with that the metadata that is compared here. What wires cannot carry waits before them, so "
     "where they are full a longer run would have longer queues. Open in the thesis, chosen here: 100 ms are counted "
     "after 100 ms; bandwidth counts what a node sends; metadata is the mean of all copies, by the formulas of section "
-    "4.3; a publisher's own deliveries do not count. All protocols are given the same publications. The thesis's axes "
-    "are not in our copy."
+    "4.3; a publisher's own deliveries do not count. All protocols are given the same publications. "
 )
+QUICK_SETTINGS = f"Quick: {QUICK_NODES} nodes with a quarter of the bandwidths. The thesis's axes are not in our copy."

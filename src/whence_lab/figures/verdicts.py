@@ -7,8 +7,9 @@ from msgspec import Struct
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Finding
 
-Outcome = Literal["holds", "fails", "refuted"]
-"""refuted: it does not hold, as we know and explain; fails: anything else that is not as documented."""
+Outcome = Literal["holds", "fails", "refuted", "not judged"]
+"""refuted: it does not hold, as we know and explain; not judged: it is about larger systems than were run; fails:
+anything else that is not as documented."""
 
 
 class Sentence(Struct, frozen=True):
@@ -36,7 +37,10 @@ def _judged(figure: Figure, number: int, data: Data) -> Sentence:
         found = Finding(False, f"could not be judged: {error}")
     outcome: Outcome = "holds" if found.holds else "fails"
     seen = found.seen
-    if check.known:
+    small = [f"{least:,} {name}" for name, least in check.size.items() if max(data.values(name), default=0) < least]
+    if small:
+        outcome, seen = "not judged", f"{seen}; it is about {' and '.join(small)}, and runs were smaller"
+    elif check.known:
         outcome = "fails" if found.holds else "refuted"
         seen = f"{seen}; it was not to hold" if found.holds else seen
     return Sentence(check.says, check.where, check.threshold, seen, outcome, check.known)

@@ -72,6 +72,17 @@ def test_a_sentence_known_to_be_wrong_must_not_hold_and_any_other_must(holds: bo
     assert (sentence.outcome, sentence.because) == (outcome, known)
 
 
+@pytest.mark.parametrize("known", ["", "E20"])
+@pytest.mark.parametrize(("size", "is_judged"), [({}, True), ({"n": 3}, True), ({"n": 4}, False), ({"m": 1}, False)])
+def test_a_sentence_about_a_larger_system_than_was_run_is_not_judged(
+    known: str, size: dict[str, int], is_judged: bool
+) -> None:
+    check = Check("it is far", "6", "more", lambda _: Finding(not known, "seen"), known, size)
+    (sentence,) = judged(figure(check), DATA)
+    assert sentence.outcome == (("refuted" if known else "holds") if is_judged else "not judged")
+    assert ("runs were smaller" in sentence.seen) != is_judged
+
+
 def test_a_sentence_without_its_data_does_not_hold() -> None:
     check = Check("it grows", "6", "more", lambda data: Finding(data.mean("bytes") > 0, ""))
     (sentence,) = judged(figure(check), DATA)

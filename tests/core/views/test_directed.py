@@ -583,6 +583,20 @@ def is_trusted_again(bug: str | None) -> bool:
     return event in group.log[1]
 
 
+def restarts_before_the_removed_hears_of_it(bug: str | None) -> bool:
+    """T56: the only one that knows of a removal restarts, and the removed one is silent."""
+    group = Group(CAUSAL, bug, DURABLE, founders=2)
+    group.mute = {0, 1}
+    group.wait(3 * SECOND)
+    group.remove(0, 1)
+    group.wait(200 * MS, lose=touching(1))
+    assert group.pids(0) == [0]
+    group.crash(0)
+    group.restart(0)
+    group.wait(3 * SECOND)
+    return bool(group.told(1, "removed"))
+
+
 def lacks_what_is_lost(bug: str | None) -> bool:
     """T54: what a dead member said in two views follows what another dead one said; of the two survivors one has lost
     that in a crash, and the other has neither."""
@@ -741,6 +755,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("report_quorum", is_not_asked_in_time),
     ("never_yields", removes_too_many_together),
     ("remembers_what_does_not_move", is_trusted_again),
+    ("tells_before_a_crash", restarts_before_the_removed_hears_of_it),
     ("waits_for_what_is_lost", lacks_what_is_lost),
     ("asks_only_whom_it_knows", is_told_by_a_stranger),
     ("takes_messages_for_acknowledgements", speaks_before_it_acknowledges),

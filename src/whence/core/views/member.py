@@ -136,6 +136,7 @@ class ViewMember(Observed, Operated):
         for mark in state.own.marks:
             self.links.marked(mark.number, mark.epoch)
         if self.removal.by is None:
+            self.removal.go_on_telling(now)
             self.changes.try_enter(now, ready)
             self.changes.mark(now, ready)
             if state.opened:

@@ -19,6 +19,9 @@ from whence.types import Instant
 FAREWELL_NS = 5_000_000_000
 """How long removed members are told that they are; later they learn it when they speak."""
 
+FAREWELLS_MAX = 16
+"""How many are told after a restart: those who were removed last."""
+
 
 class Removal:
     """The end of this member's own membership, and farewells to others."""
@@ -51,6 +54,17 @@ class Removal:
             self._farewells[pid] = (view.epoch, now + FAREWELL_NS)
             if pid not in silent:
                 self._answering[pid] = None
+
+    def go_on_telling(self, now: Instant) -> None:
+        """Begin to tell those whom the latest views removed, after a restart: an earlier incarnation may have told
+        nobody."""
+        state = self.state
+        for epoch in sorted(state.views):
+            for cut in state.views[epoch].cuts:
+                self._farewells.pop(cut.member.pid, None)
+                self._farewells[cut.member.pid] = (epoch, now + FAREWELL_NS)
+        for pid in list(self._farewells)[:-FAREWELLS_MAX]:
+            del self._farewells[pid]
 
     def stop_telling(self, pid: int) -> None:
         """Tell a process no more: it says that it knows."""

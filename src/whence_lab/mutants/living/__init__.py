@@ -39,6 +39,7 @@ from whence_lab.mutants.living.changes import (
     SpeaksOfWhatItNeverKnew,
     SuppliesAnything,
     TakesOldTargets,
+    TellsBeforeACrash,
     TellsWhoSpeaks,
     WaitsForTheLeaver,
 )
@@ -215,6 +216,8 @@ BUGS = (
      _changes(leader=GivesUpInSilence), _ANY, _DIRECTED),
     ("waits_for_the_leaver", "liveness", "lets a leaver lead", _changes(wishes=WaitsForTheLeaver), _ANY, _DIRECTED),
     ("tells_who_speaks", "liveness", "does not tell the removed", _changes(removal=TellsWhoSpeaks), _ANY, _DIRECTED),
+    ("tells_before_a_crash", "liveness", "forgets in a crash whom to tell",
+     _changes(removal=TellsBeforeACrash), _ANY, _DIRECTED),
     ("takes_messages_for_acknowledgements", "agreement", "takes a message for an acknowledgement",
      _parts(links_type=TakesMessagesForAcknowledgements), _ANY, _DIRECTED),
     ("never_yields", "liveness", "goes on where others remove too many", _changes(leader=NeverYields), _ANY, _DIRECTED),

@@ -275,6 +275,13 @@ class TellsWhoSpeaks(Removal):
         pass
 
 
+class TellsBeforeACrash(Removal):
+    """Does not tell the removed that they are, once it has restarted (T56)."""
+
+    def go_on_telling(self, now: Instant) -> None:
+        pass
+
+
 class NeverYields(Leader):
     """Goes on removing where others remove so many that no quorum would be left (T52)."""
 

@@ -12,7 +12,9 @@ from whence.cli.spark import placed, starting
 from whence.cli.verify import Conf
 from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
+from whence.store.lock import locked_while
 from whence.trace.gathering import GatheredRun, Gathering
+from whence.trace.layout import claim_name
 from whence.trace.memory import Phases, Run, Trace
 from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST, groups_of
 
@@ -95,10 +97,11 @@ def gather(
             start(), places, target, group, run_id, __version__, one_clock=one_clock, prepare=prepare
         )
     else:
-        found = local = Gathering(here, group, run_id, __version__, one_clock=one_clock)
         directory(target, "--out")
-        prepare(found)
-        path, rows = write_gathered(target, local)
+        with locked_while(target / claim_name(run_id), "--out:", "one command at a time writes a run there"):
+            found = local = Gathering(here, group, run_id, __version__, one_clock=one_clock)
+            prepare(found)
+            path, rows = write_gathered(target, local)
     _tell(found, str(path), rows, json=json)
 
 

@@ -63,6 +63,7 @@ def merge(
     start = starting(master, conf, engine)
     named = reading.read_mapping(None if mapping is None else placed(mapping, start))
     source, target = placed(logs, start), placed(out, start)
+    reading.check_apart(source, target)
     reading.log_files(source)
     print_unread(reading.unread_files(source))
     with progress(quiet=json) as bar:

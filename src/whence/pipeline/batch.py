@@ -20,8 +20,8 @@ from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.local.errors import NotLocal
 from whence.pipeline.local.session import is_local_engine
 from whence.pipeline.log_reader import LogReader, lenient_casts
-from whence.pipeline.logs import GRP, HEARTBEAT, REASON, log_files
-from whence.pipeline.merge import check_empty, discarded, events_of_groups, mark_done, write_merged
+from whence.pipeline.logs import GRP, HEARTBEAT, REASON, check_apart, log_files
+from whence.pipeline.merge import discarded, events_of_groups, mark_done, new_directory, write_merged
 from whence.pipeline.rejected import first_rejected, rejected_rows
 from whence.pipeline.session import configure_for_size, first_line
 from whence.pipeline.storage import AnyPath, UriPath
@@ -53,8 +53,8 @@ def merge_logs(
     *, groups: Sequence[str] | None = None, by_group: bool = True, strict: bool = False,
 ) -> MergeCounts:  # fmt: skip
     """Merge the logs below a path into a new directory. Raises UsageError; then nothing is left there."""
-    check_empty(out)
-    with lenient_casts(spark):
+    check_apart(logs, out)
+    with new_directory(out), lenient_casts(spark):
         files = log_files(logs)
         reader = LogReader(spark, mapping or {})
         reader.check(files, str(logs))

@@ -11,6 +11,7 @@ knows which ones it will never see, says so, and counts them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from time import sleep
 from typing import Final
 
@@ -24,6 +25,7 @@ from whence.errors import InternalError, UsageError
 from whence.pipeline.manifest import MANIFESTS
 from whence.pipeline.segment_rows import ROWS_DDL, batches_of, segments_in
 from whence.pipeline.session import first_line
+from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, Ownership, UriPath, entries, located, put_new, remove
 from whence.trace.incarnations import SegmentFacts, facts_of
 from whence.trace.layout import put as put_on_disk
@@ -175,17 +177,18 @@ def follow(
 
     Raises UsageError, InternalError and StorageError.
     """
-    following = Following(spark, places, group, out)
-    while True:
-        try:
-            done = following.step()
-        except AnalysisException as error:
-            raise UsageError(f"the stream stopped and can be started again: {first_line(error)}") from error
-        if done is not None:
-            on_step(done)
-        if once:
-            return following.last
-        sleep(every_seconds)
+    with nullcontext() if isinstance(out, UriPath) else sole_writer(out):
+        following = Following(spark, places, group, out)
+        while True:
+            try:
+                done = following.step()
+            except AnalysisException as error:
+                raise UsageError(f"the stream stopped and can be started again: {first_line(error)}") from error
+            if done is not None:
+                on_step(done)
+            if once:
+                return following.last
+            sleep(every_seconds)
 
 
 def last_step(out: AnyPath) -> Step:

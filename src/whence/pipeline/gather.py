@@ -10,6 +10,7 @@ one that is started again writes all of it anew.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -19,11 +20,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.errors import TraceError, UsageError
+from whence.errors import TraceError, UsageError, WhenceError
 from whence.pipeline.columns import KIND
 from whence.pipeline.segment_rows import ROWS_DDL, batches_of, kind_table, segments_in
 from whence.pipeline.session import first_line
-from whence.pipeline.storage import AnyPath, UriPath, put, remove
+from whence.pipeline.sole_writer import sole_writer
+from whence.pipeline.storage import AnyPath, Ownership, UriPath, put, remove
 from whence.trace.gathering import GatheredRun
 from whence.trace.incarnations import (
     NodeFacts,
@@ -35,19 +37,19 @@ from whence.trace.incarnations import (
     node_facts,
     passed_on,
 )
-from whence.trace.layout import MEMBERSHIP, MEMBERSHIP_SCHEMA, RUN_FILE, run_directory_name
+from whence.trace.layout import MEMBERSHIP, MEMBERSHIP_SCHEMA, RUN_FILE, claim_name, run_directory_name
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.trace.writer import OF_MEMBERSHIP, membership_rows
 
 _FACTS_DDL: Final = "node int, facts binary"
 _TOLD_DDL: Final = (
-    "what string, node int, pid int, inc int, path string, published bigint, delivered bigint, clock bigint, "
-    "data binary"
+    "what string, node int, pid int, inc int, path string, rows bigint, published bigint, delivered bigint, "
+    "clock bigint, data binary"
 )
 _TOLD: Final = pa.schema(
     [("what", pa.string()), ("node", pa.int32()), ("pid", pa.int32()), ("inc", pa.int32()), ("path", pa.string()),
-     ("published", pa.int64()), ("delivered", pa.int64()), ("clock", pa.int64()), ("data", pa.binary())]
+     ("rows", pa.int64()), ("published", pa.int64()), ("delivered", pa.int64()), ("clock", pa.int64()), ("data", pa.binary())]
 )  # fmt: skip
 _NODE, _PASS, _SPAN = "node", "pass", "span"
 _GONE: Final = "FAILED_READ_FILE.FILE_NOT_EXIST"
@@ -97,10 +99,11 @@ class SparkGathering:
         """Write the trace that `look` found; return where, and how many rows. Raises TraceError and UsageError."""
         assert self._told is not None
         where = out / run_directory_name(found.run.run_id)
-        passes = self._told.filter(F.col("what") == _PASS).select("path", "data")
-        rows = self._files.join(F.broadcast(passes), "path").select("path", "data", "content")
-        rows = rows.mapInArrow(partial(_pass_on, one_clock=found.one_clock), ROWS_DDL)
+        passes = self._told.filter(F.col("what") == _PASS)
         endings = [row for _, ended in found.endings() for row in ended]
+        found.run.rows = int(passes.agg(F.sum("rows")).collect()[0][0] or 0) + len(endings)
+        rows = self._files.join(F.broadcast(passes.select("path", "data")), "path").select("path", "data", "content")
+        rows = rows.mapInArrow(partial(_pass_on, one_clock=found.one_clock), ROWS_DDL)
         if endings:
             kinds = dict.fromkeys(kind for kind, _ in endings)
             table = pa.concat_tables(kind_table(kind, [row for of, row in endings if of is kind]) for kind in kinds)
@@ -108,17 +111,22 @@ class SparkGathering:
         before = self._spark.conf.get(_WRITERS, "0")
         try:
             remove(where)
+            owned = Ownership(where) if isinstance(where, UriPath) else None
             self._spark.conf.set(_WRITERS, str(len(Kind)))  # rows need not be sorted by kind
-            rows.write.partitionBy(KIND).mode("overwrite").parquet(str(where))
+            rows.write.partitionBy(KIND).mode("append").parquet(str(where))
             there = self._spark.read.schema(ROWS_DDL).parquet(str(where))
             self._write_membership(found, there, where)
-            count = there.count()
+            _check_balance(found.run.rows, there.count(), where)
+            if owned is not None:
+                owned.check()
             _put(where / RUN_FILE, msgspec.json.format(msgspec.json.encode(found.run), indent=2) + b"\n")
+        except WhenceError:
+            raise
         except Exception as error:
             raise TraceError(f"{where} cannot be written: {first_line(error)}") from error
         finally:
             self._spark.conf.set(_WRITERS, str(before))
-        return where, count
+        return where, found.run.rows
 
     def close(self) -> None:
         """Forget what was learned."""
@@ -136,6 +144,15 @@ class SparkGathering:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, MEMBERSHIP_SCHEMA, strict=True)]
         table = self._spark.createDataFrame(pa.table(arrays, schema=MEMBERSHIP_SCHEMA))
         table.coalesce(1).write.mode("overwrite").parquet(str(where / MEMBERSHIP))
+
+
+def _check_balance(rows: int, there: int, where: AnyPath) -> None:
+    """Check that the rows that were found are those that were written. Raises TraceError."""
+    if there != rows:
+        raise TraceError(
+            f"{where}: {there:,} rows are there of {rows:,} that were found, so it does not count: segments were removed "
+            "while they were gathered, or another command writes there; gather again"
+        )
 
 
 def _put(file: AnyPath, content: bytes) -> None:
@@ -163,7 +180,10 @@ def _put_together(facts: pa.Table) -> pa.Table:
     """Return what the segments of one node tell together: about it, how to pass each on, and about publishers."""
     known = node_facts(msgspec.msgpack.decode(each, type=SegmentFacts) for each in facts.column("facts").to_pylist())
     number = facts.column("node")[0].as_py()
-    passes = [{"what": _PASS, "path": each.where, "data": msgspec.msgpack.encode(each)} for each in known.passes]
+    passes = [
+        {"what": _PASS, "path": each.where, "rows": each.rows, "data": msgspec.msgpack.encode(each)}
+        for each in known.passes
+    ]
     spans = [
         {"what": _SPAN, "pid": pid, "inc": inc, "published": span.published, "delivered": span.delivered,
          "clock": span.clock}
@@ -193,8 +213,9 @@ def gather_on_spark(
     and how many rows it has. Raises TraceError and UsageError."""
     gathering = SparkGathering(spark, places, group)
     try:
-        found = gathering.look(run_id, version, one_clock=one_clock)
-        prepare(found)
-        return found, *gathering.write(found, out)
+        with nullcontext() if isinstance(out, UriPath) else sole_writer(out, claim_name(run_id)):
+            found = gathering.look(run_id, version, one_clock=one_clock)
+            prepare(found)
+            return found, *gathering.write(found, out)
     finally:
         gathering.close()

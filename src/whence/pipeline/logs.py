@@ -20,7 +20,12 @@ in TOML names the columns of a foreign log, each as a SQL expression: l = "unix_
 
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from whence.errors import UsageError
 from whence.pipeline.storage import AnyPath, files_below
@@ -36,6 +41,10 @@ ORDER: Final = (*KEY, PID, PUBLISHER, INC, SEQ)
 """What orders two events of a group; a computed key decides alone, unless publishers have long names."""
 COLUMNS: Final = (GRP, PID, PUBLISHER, INC, SEQ, R, L, K, *KEY, KIND, PAYLOAD)
 """What a log may have, and a mapping may name."""
+POS: Final = "pos"
+MERGED: Final = tuple(name for name in (*LOG, POS) if name != GRP)
+"""What every file of a merge has: a row's place, too."""
+DONE: Final = "_SUCCESS"
 NEEDED: Final = (PID, SEQ, L)
 HEARTBEAT: Final = "heartbeat"
 FILE, ROW, RAW, REASON = "file", "row", "raw", "reason"
@@ -94,7 +103,35 @@ def log_files(path: AnyPath) -> list[AnyPath]:
             f"LOGS: {path} holds no .parquet, .ndjson, .jsonl or .json file with events; give publishers' logs"
         )
     check_one_run(logs)
+    _check_unmerged(logs)
     return logs
+
+
+def _check_unmerged(files: Iterable[AnyPath]) -> None:
+    """Check that no file is what a merge has made of logs: its events would be merged again. Raises UsageError.
+
+    Nobody looks into files but where something else says it: directories of groups, or the mark of a job that is done.
+    """
+    looked_at: dict[AnyPath, bool] = {}
+    for file in filter(is_parquet, files):
+        of_group = file.parent.name.startswith(f"{GRP}=")
+        directory = file.parent.parent if of_group else file.parent
+        if directory not in looked_at:
+            looked_at[directory] = (of_group or (directory / DONE).exists()) and set(MERGED) <= set(_columns(file))
+        if looked_at[directory]:
+            raise UsageError(f"LOGS: {directory} holds what a merge has made of logs, not logs; keep it elsewhere")
+
+
+def _columns(file: AnyPath) -> list[str]:
+    """Return the columns of a Parquet file; none where it cannot be read."""
+    if isinstance(file, Path):
+        with suppress(OSError, pa.ArrowException):
+            return list(pq.read_schema(file).names)
+        return []
+    try:
+        return file.spark.read.parquet(str(file)).columns
+    except Exception:  # noqa: BLE001 - whoever reads the file says what is wrong
+        return []
 
 
 def unread_files(path: AnyPath) -> list[AnyPath]:
@@ -108,6 +145,17 @@ def unread_files(path: AnyPath) -> list[AnyPath]:
         file for file in files_below(path)
         if not is_log(file) and file.name[0] not in "._" and file.name != RUN_FILE and file.parent.name != MEMBERSHIP
     ]  # fmt: skip
+
+
+def check_apart(logs: AnyPath, out: AnyPath, option: str = "--out") -> None:
+    """Check that logs and a directory to write to do not overlap. Raises UsageError that names the option."""
+    source, target = (path.resolve() if isinstance(path, Path) else path for path in (logs, out))
+    if type(source) is not type(target):
+        return
+    if target.is_relative_to(source):  # type: ignore[arg-type]
+        raise UsageError(f"{option}: {out} is within {logs}, and would be read as logs; choose another place")
+    if source.is_relative_to(target):  # type: ignore[arg-type]
+        raise UsageError(f"{option}: {logs} is within {out}: logs and what is made of them need a place each")
 
 
 def check_one_run(files: Iterable[AnyPath]) -> None:

@@ -8,17 +8,34 @@ of any size is spread over parts; small groups share one. What readers may rely 
 file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from whence.errors import UsageError
 from whence.pipeline.frames import Column, DataFrame, F
-from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, REASON, SEQ, SEQ_BITS
+from whence.pipeline.logs import (
+    DONE,
+    GRP,
+    HEARTBEAT,
+    INC,
+    INC_BITS,
+    K_HI,
+    K_LO,
+    KEY,
+    LOG,
+    ORDER,
+    PID,
+    POS,
+    REASON,
+    SEQ,
+    SEQ_BITS,
+)
 from whence.pipeline.session import first_line, is_connected
+from whence.pipeline.sole_writer import CLAIM, sole_writer
 from whence.pipeline.sort_key import KeyPacking, key_packing
 from whence.pipeline.storage import AnyPath, UriPath, entries, listed, put_new, remove
 
-POS: Final = "pos"
-DONE: Final = "_SUCCESS"
 PARTS_MAX: Final = 128
 """Parts an order is cut into at most: a part may be larger than memory, since sorts spill to disk."""
 SAMPLES_PER_PART: Final = 100
@@ -202,13 +219,22 @@ def write_merged(
 
 
 def check_empty(out: AnyPath) -> None:
-    """Check that a directory is empty or absent. Raises UsageError."""
+    """Check that a directory is empty or absent, but for a writer's claim. Raises UsageError."""
     if isinstance(out, UriPath) and is_connected(out.spark):
         is_free = listed([out]).isEmpty()
     else:
-        is_free = not out.exists() or (out.is_dir() and not entries(out))
+        is_free = not out.exists() or (out.is_dir() and set(entries(out)) <= {CLAIM})
     if not is_free:
         raise UsageError(f"--out: {out} is not empty; give a new directory")
+
+
+@contextmanager
+def new_directory(out: AnyPath) -> Iterator[None]:
+    """Be the only one that writes to an empty or absent directory within the block. Raises UsageError, StorageError."""
+    check_empty(out)
+    with sole_writer(out):
+        check_empty(out)  # whoever had it before may have written there
+        yield
 
 
 def mark_done(out: AnyPath, *, by_group: bool) -> None:

@@ -22,6 +22,7 @@ from whence.pipeline.events import Input, read_events
 from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.promises.tickets import ticket_holds
 from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local
+from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, UriPath, move, remove
 from whence.trace.schema import (
     DESTS,
@@ -254,7 +255,12 @@ def write_metrics(tables: Measures, out: AnyPath, *, overwrite: bool = False) ->
     Tables of an earlier measurement are replaced only if that is asked for, and each only by a whole one. Through Spark
     Connect to a URI, where nothing can be moved, each is written where it belongs, and is whole once it has _SUCCESS.
     """
-    check_free(out, overwrite=overwrite)
+    with sole_writer(out):
+        check_free(out, overwrite=overwrite)
+        return _written(tables, out)
+
+
+def _written(tables: Measures, out: AnyPath) -> list[AnyPath]:
     written = []
     measured = {name: make(tables) for name, make in TABLES.items()}
     for name, table in measured.items():

@@ -1,5 +1,6 @@
 """The report: one HTML page that needs nothing else, with verdicts, numbers and plots of any number of runs."""
 
+import os
 from collections.abc import Sequence
 
 from whence.errors import UsageError
@@ -41,7 +42,7 @@ def write_page(out: AnyPath, page: str) -> None:
     if isinstance(out, UriPath):
         put(out, page.encode())
         return
-    unfinished = out.with_name(f".{out.name}.unfinished")
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}.unfinished")  # of two at once, the later page stays whole
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_text(page, encoding="utf-8")

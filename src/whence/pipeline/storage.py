@@ -181,10 +181,19 @@ def listed(places: Sequence[AnyPath]) -> DataFrame:
 
 
 def files_below(place: AnyPath) -> list[AnyPath]:
-    """Return the files below a place, or the file itself, in order."""
+    """Return the files below a place, or the file itself, in order; directories with . or _ are passed over."""
     if isinstance(place, UriPath):
         return sorted(at(place.spark, row["path"]) for row in listed([place]).select("path").collect())
-    return [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    if place.is_file():
+        return [place]
+    return sorted(
+        file for file in place.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(place).parts[:-1])
+    )
+
+
+def _is_hidden(directories: Iterable[str]) -> bool:
+    """Return whether Spark passes over one of some directories."""
+    return any(name[0] == "." or (name[0] == "_" and "=" not in name) for name in directories)
 
 
 def bytes_below(places: Iterable[AnyPath]) -> int:
@@ -307,5 +316,5 @@ class Ownership:
 
     def check(self) -> None:
         """Make sure that nobody else has begun to write there. Raises StorageError."""
-        if self._mark.read_bytes() != self._token:
+        if not self._mark.exists() or self._mark.read_bytes() != self._token:
             raise StorageError(f"{self._mark.parent}: another writer began after this one, which stops here")

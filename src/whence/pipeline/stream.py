@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.errors import UsageError, WhenceError
 from whence.pipeline.log_reader import LogReader, lenient_casts
-from whence.pipeline.logs import log_files
+from whence.pipeline.logs import check_apart, log_files
 from whence.pipeline.manifest import PENDING_DIRECTORY, Manifest, committed_steps, read_manifest
 from whence.pipeline.pending_files import PendingFiles
 from whence.pipeline.session import first_line, is_connected
@@ -76,12 +76,11 @@ def run_stream(
 
 def _check_apart(logs: AnyPath, out: AnyPath, work: AnyPath) -> None:
     """Check that directories do not overlap. Raises UsageError."""
-    source, target, pending = (path.resolve() if isinstance(path, Path) else path for path in (logs, out, work))
+    target, pending = (path.resolve() if isinstance(path, Path) else path for path in (out, work))
     if target == pending:
         raise UsageError(f"--work: {work} is where --out is; what is pending needs a directory of its own")
-    for path, option in ((target, "--out"), (pending, "--work")):
-        if type(path) is type(source) and path.is_relative_to(source):  # type: ignore[arg-type]
-            raise UsageError(f"{option}: {path} is within {logs}, and would be read as logs; choose another place")
+    check_apart(logs, out)
+    check_apart(logs, work, "--work")
 
 
 def _check_pair(out: AnyPath, work: AnyPath, checkpoint: AnyPath) -> None:

@@ -26,7 +26,7 @@ from whence.pipeline.committed_events import (
     without_events,
 )
 from whence.pipeline.deduplication import IS_FIRST, with_is_first
-from whence.pipeline.logs import GRP, HEARTBEAT, LOG, ORDER, L
+from whence.pipeline.logs import GRP, HEARTBEAT, LOG, ORDER, POS, L
 from whence.pipeline.manifest import (
     HEARTBEATS,
     IN,
@@ -43,7 +43,6 @@ from whence.pipeline.manifest import (
     read_manifest,
     write_manifest,
 )
-from whence.pipeline.merge import POS
 from whence.pipeline.pending_files import PendingFiles
 from whence.pipeline.storage import AnyPath, entries, remove
 

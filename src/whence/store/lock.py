@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -32,3 +34,31 @@ def locked(file: Path, what: str, rule: str) -> IO[bytes]:
         lock.close()
         raise StorageError(f"{what} {path} cannot be locked: {error.strerror or error}") from error
     return lock
+
+
+@contextmanager
+def locked_while(file: Path, what: str, rule: str) -> Iterator[None]:
+    """Hold a lock file in a directory of anybody's within the block, and leave neither it nor an empty directory made
+    for it; as `locked`. Raises StorageError."""
+    was_there = file.parent.is_dir()
+    with suppress(OSError):  # `locked` says what is wrong
+        file.parent.mkdir(parents=True, exist_ok=True)
+    lock = _still_there(file, what, rule)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        lock.close()
+        if not was_there:
+            with suppress(OSError):
+                file.parent.rmdir()
+
+
+def _still_there(file: Path, what: str, rule: str) -> IO[bytes]:
+    """Return a lock file, locked, that others find in its place: not one that its owner was just removing."""
+    while True:
+        lock = locked(file, what, rule)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), file.stat()):
+                return lock
+        lock.close()

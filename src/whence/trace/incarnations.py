@@ -203,6 +203,7 @@ class SegmentPass(Struct):
     untaken: list[tuple[int, int]] = field(default_factory=list)
     is_resumed: bool = False
     """Its incarnation goes on from an earlier one."""
+    rows: int = 0
 
 
 class NodeFacts(Struct):
@@ -347,7 +348,7 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
             known.taken = facts.taken
             known.took_more = handed.begin(facts.taken)
         highest = [(*publisher, span.published) for publisher, span in spans.items() if span.published >= 0]
-        node.passes.append(SegmentPass(facts.where, facts.inc, facts.whole, deliveries, highest))
+        node.passes.append(SegmentPass(facts.where, facts.inc, facts.whole, deliveries, highest, rows=facts.rows))
         handed.add(facts.inc, deliveries, facts)
         deliveries += facts.deliveries
         is_manual |= facts.is_manual

@@ -76,6 +76,11 @@ def run_directory_name(run_id: str) -> str:
     return f"run_id={run_id}"
 
 
+def claim_name(run_id: str) -> str:
+    """Return the name of the file, beside a run's directory, that its only writer has locked. Raises UsageError."""
+    return f".{run_directory_name(run_id)}.lock"
+
+
 def run_directory(directory: Path, run_id: str) -> Path:
     """Return the directory of a run among the traces. Raises UsageError for a name that is not a plain file name."""
     return directory / run_directory_name(run_id)

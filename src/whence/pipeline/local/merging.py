@@ -25,6 +25,7 @@ from whence.pipeline.local.frame import DataFrame, write_part
 from whence.pipeline.local.types import quoted
 from whence.pipeline.logs import (
     BITS_OF,
+    DONE,
     GRP,
     HEARTBEAT,
     INC,
@@ -40,16 +41,18 @@ from whence.pipeline.logs import (
     PAYLOAD,
     PID,
     PID_BITS,
+    POS,
     PUBLISHER,
     SEQ,
     SEQ_BITS,
     K,
     L,
     R,
+    check_apart,
     is_parquet,
     log_files,
 )
-from whence.pipeline.merge import DONE, POS, check_empty
+from whence.pipeline.merge import new_directory
 from whence.pipeline.rejected import lines_of
 from whence.pipeline.session import first_line
 
@@ -66,18 +69,19 @@ def merge_here(
     session: Any, logs: Path, out: Path, *, groups: Sequence[str] | None = None, by_group: bool = True
 ) -> MergeCounts:
     """Merge plain logs below a path into a new directory. Raises UsageError; of what is not plain, NotLocal."""
-    check_empty(out)
-    try:
-        done = _merged(session, logs, out, groups, by_group=by_group)
-    except WhenceError:
-        raise
-    except Exception as error:
-        shutil.rmtree(out, ignore_errors=True)
-        raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}") from error
-    if not done.is_balanced:
-        shutil.rmtree(out, ignore_errors=True)
-        raise InternalError(f"the merge does not balance and was removed: {done}")
-    (out / DONE).touch()
+    check_apart(logs, out)
+    with new_directory(out):
+        try:
+            done = _merged(session, logs, out, groups, by_group=by_group)
+        except WhenceError:
+            raise
+        except Exception as error:
+            shutil.rmtree(out, ignore_errors=True)
+            raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}") from error
+        if not done.is_balanced:
+            shutil.rmtree(out, ignore_errors=True)
+            raise InternalError(f"the merge does not balance and was removed: {done}")
+        (out / DONE).touch()
     return done
 
 

@@ -98,7 +98,10 @@ class Plain:
         numbers: dict[Process, list[int]] = {}
         for row in self.rows:
             numbers.setdefault((row["node"], row["inc"]), []).append(row["ev"])
-        return all(sorted(given) == list(range(len(given))) for given in numbers.values())
+        there, written = sum(map(len, numbers.values())), self.run.get("rows")
+        if written is None and not there and self.run["nodes"]:
+            return False
+        return all(sorted(given) == list(range(len(given))) for given in numbers.values()) and there >= (written or 0)
 
     def lives(self, node: int) -> list[int]:
         return sorted({row["inc"] for row in self.rows if row["node"] == node})
@@ -424,17 +427,18 @@ class Plain:
         """What is owed once the faults have stopped; None where the run does not say when that was."""
         if self.phases is None or any(row["t_true"] is None for row in self.published.values()):
             return None
-        since, until = self.phases["live_from"], self.phases["live_until"]
+        since, until, allowed = (self.phases[name] for name in ("live_from", "live_until", "deadline_ns"))
         owed = []
         for process, stays in self.stays.items():
             if not self.is_up(process):
                 continue
             for stay in stays:
-                if stay["since"] is None or stay["since"] > since or not stay["lasts"]:
+                if None in (stay["since"], stay["until"]) or stay["since"] > since:
                     continue
+                last = until if stay["lasts"] else min(until, stay["until"] - allowed)
                 for event, row in self.published.items():
                     meant = row["dests"] is None or process[0] in row["dests"]
-                    if event[0] == stay["grp"] and meant and since <= row["t_true"] <= until:
+                    if event[0] == stay["grp"] and meant and since <= row["t_true"] <= last:
                         owed.append((process, event))
         return owed
 

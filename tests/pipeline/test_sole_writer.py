@@ -9,16 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.logs import made_log, write_files
+from tests.pipeline.segments import LiveNode
 from whence.cli.app import run
 from whence.errors import StorageError, UsageError, WhenceError
 from whence.pipeline import batch
 from whence.pipeline.local import merging
 from whence.pipeline.local.session import local_session
 from whence.pipeline.logs import log_files
-from whence.pipeline.metrics import measures, write_metrics
+from whence.pipeline.metrics import write_metrics
 from whence.pipeline.sole_writer import CLAIM, sole_writer
 from whence.pipeline.storage import AnyPath, UriPath, entries
 from whence.store.lock import locked_while
+from whence.trace.layout import claim_name
 
 
 def merge_here(logs: Path, out: Path) -> batch.MergeCounts:
@@ -54,7 +56,9 @@ def test_of_two_merges_into_one_directory_one_is_refused(tmp_path: Path, monkeyp
     out = tmp_path / "out"
     refused = meanwhile(monkeypatch, merging, "_write", lambda: merge_here(tmp_path / "logs", out))
     assert merge_here(tmp_path / "logs", out).rows == 30
-    assert [sentence.split(" of this")[0].split(" in process")[0] for sentence in refused] == [f"--out: {out} is in use"]
+    assert [sentence.split(" of this")[0].split(" in process")[0] for sentence in refused] == [
+        f"--out: {out} is in use"
+    ]
     assert len(positions(out)) == len(set(positions(out))) == 30
     assert CLAIM not in entries(out)
 
@@ -82,17 +86,25 @@ def test_a_merge_that_was_killed_leaves_no_lock_on_disk_and_names_the_file_to_re
     with sole_writer(tmp_path / "out"):
         pass
     assert entries(tmp_path / "out") == []
-    with sole_writer(mounted / "out"):
-        with pytest.raises(UsageError, match=r"if none does, remove viewfs://.*/out/\.lock"), sole_writer(mounted / "out"):
-            pass
+    with (
+        sole_writer(mounted / "out"),
+        pytest.raises(UsageError, match=r"if none does, remove viewfs://.*/out/\.lock"),
+        sole_writer(mounted / "out"),
+    ):
+        pass
     with sole_writer(mounted / "out"):
         pass
 
 
-def test_metrics_pages_and_gatherings_have_one_writer(tmp_path: Path) -> None:
-    with sole_writer(tmp_path / "out"):
-        with local_session() as session, pytest.raises(StorageError, match="one command at a time writes there"):
-            write_metrics(None, tmp_path / "out")  # type: ignore[arg-type]
+def test_tables_and_gathered_runs_have_one_writer(tmp_path: Path) -> None:
+    rule = "one command at a time writes"
+    with sole_writer(tmp_path / "out"), pytest.raises(StorageError, match=rule):
+        write_metrics(None, tmp_path / "out")  # type: ignore[arg-type]
+    LiveNode(tmp_path / "live", 0).leave()
+    gather = ["gather", str(tmp_path / "live"), "--out", str(tmp_path / "out")]
+    with locked_while(tmp_path / "out" / claim_name("live"), "--out:", "wait"):
+        assert run(gather) == 2
+    assert run(gather) == 0
 
 
 @pytest.mark.parametrize("where", ["logs/out", "."])

@@ -7,6 +7,7 @@ Which events are expected: see `expected`. Levels that promise with high probabi
 from whence.check.expected import (
     NO_MEMBERSHIP,
     NO_PHASES,
+    NOTHING_EXPECTED,
     expected_after_healing,
     expected_in_whole_run,
     expects_all,
@@ -45,6 +46,6 @@ def judge(history: History) -> Verdict:
         + (f", at least {history.run.reach_min:.2%} as promised" if history.run.reach_min < 1 else ""),
         f"{len(missing):,} of {expected:,} expected deliveries were never made, and at least "
         f"{history.run.reach_min:.2%} of them were promised",
-        at_stake=expected, nothing="no delivery was expected",
+        at_stake=expected, nothing=NOTHING_EXPECTED,
         doubts=f"{NO_MEMBERSHIP}, and {counted(unsure, 'delivery', 'deliveries')} may be expected" if unsure else None,
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """Expected deliveries: which process must deliver which events.
 
 After healing (`run.phases`): an event published from live_from to live_until must reach every process that is a member
-from live_from to the end of the run and up at the end. Where the run promises everything (durable, or the parameter
-agreement = "all"), every event of the run must reach every process that was a member when it was published and is up
-at the end.
+from live_from on, until the deadline of the event has passed or the run ends, and is up at the end: whoever leaves in
+order later than that had its time. Where the run promises everything (durable, or the parameter agreement = "all"),
+every event of the run must reach every process that was a member when it was published and is up at the end.
 """
 
 from typing import TypeAlias
@@ -15,6 +15,7 @@ ExpectedDeliveries: TypeAlias = dict[Process, list[int]]
 """The events that each process must deliver."""
 
 NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
+NOTHING_EXPECTED = "nothing was checked: no delivery was expected of any member"
 NO_MEMBERSHIP = "the rows have no true time, so it is unknown who was a member when an event was published"
 
 
@@ -30,8 +31,12 @@ def expected_after_healing(history: History) -> ExpectedDeliveries | None:
     expected: ExpectedDeliveries = {}
     for process, stays in history.stays.items():
         if history.up[process]:
-            steady = [stay.grp for stay in stays if stay.since <= phases.live_from and stay.until == AFTER_ALL]
-            expected[process] = [event for grp in steady for event in addressed(history, process, window.get(grp, []))]
+            expected[process] = [
+                event
+                for stay in stays if stay.since <= phases.live_from
+                for event in addressed(history, process, window.get(stay.grp, []))
+                if stay.until == AFTER_ALL or history.published[event][AT_T_TRUE] + phases.deadline_ns <= stay.until
+            ]  # fmt: skip
     return expected
 
 

@@ -207,7 +207,11 @@ class History:
 
     @cached_property
     def incomplete(self) -> str | None:
-        """Why rows may be missing: each incarnation of a node numbers its rows 0, 1, 2, … None when all are there."""
+        """Why rows may be missing; None when all are there.
+
+        Each incarnation of a node numbers its rows 0, 1, 2, …, and the run says how many there are in all: so it shows
+        where the last rows of one are missing, or all.
+        """
         for (node, inc), numbers in self._numbers.items():
             numbers.sort()
             if numbers != list(range(len(numbers))):
@@ -216,7 +220,10 @@ class History:
                     f"the trace is incomplete: the rows of process {node} in its incarnation {inc} should be numbered "
                     f"from 0 without gaps, and number {expected} is missing or there twice"
                 )
-        return None
+        there, written = self._distinct.count(), self.run.rows
+        if written is not None and there < written:
+            return f"the trace is incomplete: {written:,} rows were written, and {there:,} are there"
+        return self.source.missing
 
     # --- who is a member, who is up ---
 

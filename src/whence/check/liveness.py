@@ -5,7 +5,7 @@ time after its publication; for levels that promise with high probability, the s
 A trace without true time (a live one) cannot tell.
 """
 
-from whence.check.expected import NO_PHASES, expected_after_healing
+from whence.check.expected import NO_PHASES, NOTHING_EXPECTED, expected_after_healing
 from whence.check.history import AT_T_TRUE, History
 from whence.check.verdict import Findings, Verdict, unknown, what, who
 
@@ -38,7 +38,7 @@ def judge(history: History) -> Verdict:
         f"{expected - len(late):,} of {expected:,} expected deliveries came within {deadline}",
         f"{len(late):,} of {expected:,} expected deliveries did not come within {deadline}, and at least "
         f"{history.run.reach_min:.2%} of them were promised to",
-        at_stake=expected, nothing="no delivery was expected",
+        at_stake=expected, nothing=NOTHING_EXPECTED,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from whence.check.judge import history_of, judge_history
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.output import directory, print_json, print_message, stdout, verdict_table, verdicts_by_name, witnesses
 
-BROKEN = 1
+BROKEN, UNREADABLE = 1, 2
 
 
 def check(
@@ -61,6 +61,9 @@ def check(
             console.print(f"drawn: {path}")
     if any(verdict.outcome is Outcome.BROKEN for verdict in verdicts):
         raise typer.Exit(BROKEN)
+    if not read.count() and history.incomplete:
+        print_message(f"{trace}: none of the rows of {read.run.run_id} is there")
+        raise typer.Exit(UNREADABLE)
 
 
 def draw_stories(history: History, verdicts: list[Verdict], into: Path) -> list[Path]:

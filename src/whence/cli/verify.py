@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from whence.check.verdict import Outcome
-from whence.cli.check import BROKEN
+from whence.cli.check import BROKEN, UNREADABLE
 from whence.cli.output import (
     VIOLATIONS_SHOWN,
     print_json,
@@ -22,8 +22,6 @@ from whence.cli.spark import placed, starting
 if TYPE_CHECKING:
     from whence.pipeline.stories import BrokenPromise
     from whence.pipeline.verify import Verified
-
-UNREADABLE = 2
 
 Traces = Annotated[
     list[str],

@@ -68,7 +68,7 @@ class FaultFreeRun(NamedTuple):
 
 def fault_free_runs(events: Events) -> dict[str, FaultFreeRun]:
     """Return the runs without faults: only publications, deliveries and traffic among founders."""
-    holes = {row[RUN_ID] for row in incomplete_runs(events.lives).select(RUN_ID).collect()}
+    holes = {row[RUN_ID] for row in incomplete_runs(events.lives, events.runs).select(RUN_ID).collect()}
     members: dict[str, dict[str, set[int]]] = {}
     for row in events.founders.collect():
         members.setdefault(row[RUN_ID], {}).setdefault(row[GRP], set()).add(row[NODE])

@@ -126,7 +126,7 @@ class RunTables:
     @cached_property
     def incomplete(self) -> DataFrame:
         """The runs in which rows are missing, and which."""
-        return self.keep(incomplete_runs(self.lives))
+        return self.keep(incomplete_runs(self.lives, self.runs))
 
     @cached_property
     def node_lives(self) -> DataFrame:

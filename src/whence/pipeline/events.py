@@ -28,7 +28,7 @@ from whence.pipeline.session import SMALL_BYTES
 from whence.pipeline.storage import AnyPath, UriPath, files_below, located
 from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, fitted, parts
 from whence.trace.memory import Run
-from whence.trace.reader import read_run
+from whence.trace.reader import NO_ROWS, read_run
 from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, PAYLOAD_BYTES, STAMP_BYTES, WHO, Kind
 
 _TRAFFIC = (Kind.SEND.value, Kind.RECV.value)
@@ -40,7 +40,7 @@ RUNS_DDL = (
     f"{RUN_ID} string, level string, durable boolean, reach_min double, expects_all boolean, full_view boolean, "
     "heal_at bigint, live_from bigint, live_until bigint, deadline_ns bigint, skew_ns bigint, tickets int, k int, "
     "repair_ns bigint, slower double, faster double, promises array<string>, groups array<string>, living boolean, "
-    "strict boolean, uniform boolean, keeps_own boolean, forgetful array<bigint>"
+    "strict boolean, uniform boolean, keeps_own boolean, forgetful array<bigint>, nodes int, written bigint"
 )
 
 
@@ -118,6 +118,8 @@ def _add_local(found: Input, path: Path, thorough: bool) -> Input:
                 found.files.setdefault(directory.parent, []).append(file)
                 size += max(file_bytes, ROW_BYTES * facts.rows)
                 other_types += [file] if facts.has_other_types else []
+        if run_id is not None and not any(parts(directory, kind) for kind in Kind):
+            _miss_rows(found, directory, run_id)
     return found._replace(bytes=found.bytes + size, other_types=found.other_types | frozenset(other_types))
 
 
@@ -142,6 +144,8 @@ def _add_remote(found: Input, path: UriPath, thorough: bool) -> Input:
             if bad:
                 whole = [file for file in files_below(each) if bad.get(file, "") is None or file not in bad]
             found.files.setdefault(directory.parent, []).extend(whole)
+        if not {kind.value for kind in Kind} & listing.runs[directory]:
+            _miss_rows(found, directory, run_id)
     return found._replace(bytes=found.bytes + facts.bytes, other_types=found.other_types | frozenset(other_types))
 
 
@@ -159,6 +163,13 @@ def _add_run(found: Input, directory: AnyPath, read: Callable[[], Run]) -> str |
         return None
     found.runs[run.run_id] = run
     return run.run_id
+
+
+def _miss_rows(found: Input, directory: AnyPath, run_id: str) -> None:
+    """Set a run aside of which only the description is there, unless it says that there are no rows."""
+    run = found.runs[run_id]
+    if run.rows or (run.rows is None and run.nodes):
+        found.set_aside.append(SetAside(run_id, str(directory), "none of its rows is there"))
 
 
 def _runs_below(path: Path) -> list[Path]:
@@ -264,7 +275,8 @@ def with_life(events: DataFrame, lives: DataFrame, found: Input) -> DataFrame:
     if not durable:
         return events.withColumn(LIFE, F.col(INC))
     # Collected, one name per run: a join here would be repeated in the plan of everything that reads the rows.
-    holes = {row[RUN_ID] for row in incomplete_runs(lives).select(RUN_ID).collect()}
+    runs = runs_table(lives.sparkSession, found, {run_id: [] for run_id in found.runs})
+    holes = {row[RUN_ID] for row in incomplete_runs(lives, runs).select(RUN_ID).collect()}
     whole = [run_id for run_id in durable if run_id not in holes]
     return events.withColumn(LIFE, F.when(F.col(RUN_ID).isin(whole), 0).otherwise(F.col(INC)))
 
@@ -385,15 +397,26 @@ def lives_table(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def incomplete_runs(lives: DataFrame) -> DataFrame:
-    """Return the runs in which rows are missing or contradict each other, with a sentence about one incarnation."""
+def incomplete_runs(lives: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return the runs in which rows are missing or contradict each other, with a sentence: about one incarnation, or
+    where the numbers show nothing, about all rows that were written."""
     hole = (F.col("rows") != F.col("numbers")) | (F.col("numbers") != F.col("last_ev") + 1)
     said = F.format_string(
         "the trace is incomplete: the rows of process %d in its incarnation %d should be numbered from 0 without "
         "gaps, and there are %d rows with %d numbers up to %d",
         NODE, INC, "rows", "numbers", "last_ev",
     )  # fmt: skip
-    return lives.filter(hole).groupBy(RUN_ID).agg(F.min(said).alias("incomplete"))
+    numbers = F.when(F.col(NODE).isNotNull(), F.col("numbers"))
+    sums = lives.groupBy(RUN_ID).agg(F.sum(numbers).alias("there"), F.min(F.when(hole, said)).alias("hole"))
+    known = runs.select(RUN_ID, "nodes", "written").join(sums, RUN_ID, "left")
+    known = known.withColumn("there", F.coalesce("there", F.lit(0)))
+    fewer = F.format_string(
+        "the trace is incomplete: %s rows were written, and %s are there",
+        F.format_number("written", 0), F.format_number("there", 0),
+    )  # fmt: skip
+    lost = F.when((F.col("there") == 0) & (F.col("nodes") > 0) & F.col("written").isNull(), F.lit(NO_ROWS))
+    why = F.coalesce("hole", lost.when(F.col("there") < F.col("written"), fewer))
+    return known.select(RUN_ID, why.alias("incomplete")).filter(F.col("incomplete").isNotNull())
 
 
 def runs_table(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> DataFrame:
@@ -426,7 +449,7 @@ def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
         "groups": list(run.groups), "living": is_living(run), "strict": bool(run.parameters.get("strict")),
         "uniform": bool(run.parameters.get("uniform")),
         "keeps_own": run.durable and run.parameters.get("keep", "own") == "own",
-        "forgetful": [(node << 32) + inc for node, inc in run.forgetful],
+        "forgetful": [(node << 32) + inc for node, inc in run.forgetful], "nodes": len(run.nodes), "written": run.rows,
     }  # fmt: skip
 
 

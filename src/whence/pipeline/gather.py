@@ -49,7 +49,8 @@ _TOLD_DDL: Final = (
 )
 _TOLD: Final = pa.schema(
     [("what", pa.string()), ("node", pa.int32()), ("pid", pa.int32()), ("inc", pa.int32()), ("path", pa.string()),
-     ("rows", pa.int64()), ("published", pa.int64()), ("delivered", pa.int64()), ("clock", pa.int64()), ("data", pa.binary())]
+     ("rows", pa.int64()), ("published", pa.int64()), ("delivered", pa.int64()), ("clock", pa.int64()),
+     ("data", pa.binary())]
 )  # fmt: skip
 _NODE, _PASS, _SPAN = "node", "pass", "span"
 _GONE: Final = "FAILED_READ_FILE.FILE_NOT_EXIST"
@@ -150,8 +151,8 @@ def _check_balance(rows: int, there: int, where: AnyPath) -> None:
     """Check that the rows that were found are those that were written. Raises TraceError."""
     if there != rows:
         raise TraceError(
-            f"{where}: {there:,} rows are there of {rows:,} that were found, so it does not count: segments were removed "
-            "while they were gathered, or another command writes there; gather again"
+            f"{where}: {there:,} rows are there of {rows:,} that were found, so it does not count: segments were "
+            "removed while they were gathered, or another command writes there; gather again"
         )
 
 

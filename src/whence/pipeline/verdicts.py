@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from whence.check.expected import NO_MEMBERSHIP, NO_PHASES
+from whence.check.expected import NO_MEMBERSHIP, NO_PHASES, NOTHING_EXPECTED
 from whence.check.integrity import UNCOMPARED
 from whence.check.levels import KEYED
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
@@ -146,7 +146,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
 """Facts: the promises that need one, the function that makes it, and its value where there is none."""
 
 
-_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "no delivery was expected"
+_NOTHING_FOLLOWS: Final = "nobody delivered anything that follows something else"
 
 NOTHING: Final = {
     integrity.PROMISE: ("deliveries", "nothing was delivered"),
@@ -156,8 +156,8 @@ NOTHING: Final = {
     causal.OPTIMISTIC: ("followers", _NOTHING_FOLLOWS),
     total.PROMISE: ("comparable", "no two processes delivered two events each in one group"),
     keys.PROMISE: ("keyed", "no row has a key"),
-    arrival.AGREEMENT: ("agreement_expected", _NOTHING_OWED),
-    arrival.LIVENESS: ("liveness_expected", _NOTHING_OWED),
+    arrival.AGREEMENT: ("agreement_expected", NOTHING_EXPECTED),
+    arrival.LIVENESS: ("liveness_expected", NOTHING_EXPECTED),
     tickets.PROMISE: ("holds", "no ticket was ever held in this run"),
     tickets.COVERAGE: ("tickets", "the run has no tickets"),
     bounds.PROMISE: ("bounded", "nothing was measured"),

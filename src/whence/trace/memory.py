@@ -49,6 +49,8 @@ class Run(msgspec.Struct, kw_only=True):
     k: int | None = None
     started: str | None = None
     digest: str | None = None
+    rows: int | None = None
+    """How many rows its writer wrote: where fewer are there, some were lost since. None in traces of older writers."""
     names: dict[int, str] | None = None
     """The names of the processes that have one; None where none has."""
 
@@ -59,6 +61,8 @@ class Trace:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.rows: dict[Kind, list[Row]] = {kind: [] for kind in Kind}
+        self.missing: str | None = None
+        """What its reader found missing, whatever the rows show."""
 
     def records(self, kind: Kind) -> Iterator[dict[str, Any]]:
         """Yield the rows of a kind as dictionaries; for readers that need not be fast."""

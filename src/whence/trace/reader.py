@@ -21,6 +21,8 @@ _WHO_AND_WHAT = (*_WHO, GRP, M_PID, M_INC, M_SEQ)
 _NEVER_NULL = dict.fromkeys(Kind, _WHO) | dict.fromkeys((Kind.PUBLISH, Kind.DELIVER), _WHO_AND_WHAT)
 """Without these columns a row says nothing about any process."""
 
+NO_ROWS = "the trace is incomplete: it has no rows at all, though the run names processes"
+
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
 """What pyarrow raises on bytes that are not Parquet, or no longer."""
 
@@ -32,6 +34,8 @@ def read_trace(path: Path | str) -> Trace:
     for kind in Kind:
         for file in parts(directory, kind):
             trace.rows[kind] += _read_part(file, kind)
+    if trace.run.rows is None and trace.run.nodes and not trace.count():
+        trace.missing = NO_ROWS
     return trace
 
 

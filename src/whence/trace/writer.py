@@ -2,7 +2,7 @@
 
 The hot path only appends tuples to `trace.rows[kind]`. Now and then the driver calls `drain`, which writes out the
 lists that have grown past a chunk and empties them; `close` writes the rest and, last of all, run.json with the
-fingerprint of every row. Memory is bounded by one chunk per kind.
+fingerprint of every row and their number. Memory is bounded by one chunk per kind.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ class TraceWriter:
         columns = list(zip(*membership, strict=True)) or [()] * len(MEMBERSHIP_SCHEMA)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, MEMBERSHIP_SCHEMA, strict=True)]
         self._put_table(self.path / MEMBERSHIP / "part-00000.parquet", pa.table(arrays, schema=MEMBERSHIP_SCHEMA))
-        self._run.digest = self._digest.hex()
+        self._run.digest, self._run.rows = self._digest.hex(), self.rows
         text = msgspec.json.format(msgspec.json.encode(self._run), indent=2)
         with self._writing():
             put(self.path / RUN_FILE, lambda path: path.write_bytes(text + b"\n"))

@@ -1,9 +1,9 @@
 """Agreement and liveness: once the faults have stopped, expected deliveries are made, and in time.
 
-An event published in the liveness phase must reach every process that is a member from before it to the end and up at
-the end; where the run promises everything, every event must reach every process that was a member when it was
-published and is up at the end. Levels that promise with high probability state the part that must arrive, and only
-where less arrived are there violations.
+An event published in the liveness phase must reach every process that is a member from before the phase on, until the
+deadline of the event has passed or the run ends, and is up at the end; where the run promises everything, every event
+must reach every process that was a member when it was published and is up at the end. Levels that promise with high
+probability state the part that must arrive, and only where less arrived are there violations.
 """
 
 from whence.pipeline.columns import (
@@ -38,10 +38,12 @@ def owed_after_healing(tables: RunTables) -> DataFrame:
     phased = phased.join(untimed, RUN_ID, "left_anti")
     steady = (
         tables.stays.join(F.broadcast(phased), RUN_ID)
-        .filter((F.col("since") <= F.col("live_from")) & (F.col("until") == AFTER_ALL))
+        .filter(F.col("since") <= F.col("live_from"))
+        .withColumn("last", F.least("live_until", F.col("until") - F.col("deadline_ns")))
+        .filter(F.col("last") >= F.col("live_from"))
         .join(tables.processes.filter("up").select(*PROCESS, INC), list(PROCESS))
     )
-    phase = F.struct(F.col("live_from").alias("since"), F.col("live_until").alias("last"))
+    phase = F.struct(F.col("live_from").alias("since"), "last")
     return steady.select(*PROCESS, INC, GRP, F.array(phase).alias("stays"), "deadline_ns")
 
 

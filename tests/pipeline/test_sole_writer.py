@@ -94,6 +94,7 @@ def test_a_merge_that_was_killed_leaves_no_lock_on_disk_and_names_the_file_to_re
         pass
     with sole_writer(mounted / "out"):
         pass
+    assert not (mounted / "out").exists()
 
 
 def test_tables_and_gathered_runs_have_one_writer(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from whence.errors import StorageError, UsageError
 from whence.pipeline.session import is_connected
-from whence.pipeline.storage import AnyPath, UriPath, put_new, remove
+from whence.pipeline.storage import AnyPath, UriPath, entries, put_new, remove
 from whence.store.lock import locked_while
 
 CLAIM: Final = ".lock"
@@ -38,6 +38,7 @@ def sole_writer(place: AnyPath, claim: str = CLAIM) -> Iterator[None]:
 
 @contextmanager
 def _claimed_by_file(file: UriPath) -> Iterator[None]:
+    was_there = file.parent.exists()
     try:
         put_new(file, token_hex(16).encode())
     except StorageError:
@@ -48,6 +49,8 @@ def _claimed_by_file(file: UriPath) -> Iterator[None]:
         yield
     finally:
         remove(file)
+        if not was_there and not entries(file.parent):
+            remove(file.parent)
 
 
 @contextmanager

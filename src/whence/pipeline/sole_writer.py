@@ -39,6 +39,8 @@ def sole_writer(place: AnyPath, claim: str = CLAIM) -> Iterator[None]:
 @contextmanager
 def _claimed_by_file(file: UriPath) -> Iterator[None]:
     was_there = file.parent.exists()
+    if was_there and file.exists():  # without a try, whose unfinished file might stay there
+        raise _refused(file)
     try:
         put_new(file, token_hex(16).encode())
     except StorageError:

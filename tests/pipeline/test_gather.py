@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from tests.pipeline.conftest import mount_option
@@ -39,7 +40,7 @@ def test_spark_gathers_what_one_process_gathers(
     there = read_trace(tmp_path / "behind" / "traces" / "run_id=run")
     assert rows_of(there) == rows_of(here)
     assert rows == here.count()
-    assert there.run == here.run
+    assert there.run == structs.replace(here.run, rows=rows), "only a trace that was written says how long it is"
     local = Gathering([tmp_path / "behind" / "nodes"], GROUP, "run", "1", one_clock=one_clock)
     assert (found.incomplete, found.span) == (local.incomplete, local.span)
     assert {v.promise: v.outcome for v in judge(there)} == {v.promise: v.outcome for v in judge(here)}

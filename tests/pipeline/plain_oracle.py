@@ -433,12 +433,12 @@ class Plain:
             if not self.is_up(process):
                 continue
             for stay in stays:
-                if None in (stay["since"], stay["until"]):
+                if None in (stay["since"], stay["until"]) or stay["since"] > since:
                     continue
                 last = until if stay["lasts"] else min(until, stay["until"] - allowed)
                 for event, row in self.published.items():
                     meant = row["dests"] is None or process[0] in row["dests"]
-                    if event[0] == stay["grp"] and meant and max(since, stay["since"]) <= row["t_true"] <= last:
+                    if event[0] == stay["grp"] and meant and since <= row["t_true"] <= last:
                         owed.append((process, event))
         return owed
 

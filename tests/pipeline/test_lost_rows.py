@@ -139,22 +139,6 @@ def test_a_member_that_left_in_order_after_the_deadline_owes_what_it_never_deliv
     assert {each.count for each in judge(read_trace(tmp_path), ["agreement", "liveness"])} == {lost}
 
 
-def test_a_member_that_came_after_the_faults_owes_what_was_published_since(tmp_path: Path) -> None:
-    """As in live groups, to which everybody comes; and again where it left and came back."""
-    made = TraceBuilder((0, 1), founders=(), run_id="r", parameters={"promises": list(PROMISED)})
-    made.phases(deadline_ns=50_000)
-    made.row(Kind.JOIN, 0)
-    made.deliver(0, made.publish(0))
-    for _ in range(2):
-        made.row(Kind.JOIN, 1)
-        made.deliver(0, made.publish(0))
-        made.now += 100_000
-        made.row(Kind.LEAVE, 1, reason="left")
-    write_trace(tmp_path, made.trace)
-    assert told(tmp_path, "r")["agreement"] == "broken"
-    assert {each.count for each in judge(read_trace(tmp_path), ["agreement", "liveness"])} == {2}
-
-
 def test_where_all_left_before_a_deadline_the_verdict_says_that_nothing_was_checked(tmp_path: Path) -> None:
     write_trace(tmp_path, stopped_in_order("r", deaf=2, wait=-100_000))
     outcomes = told(tmp_path, "r")

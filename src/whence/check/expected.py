@@ -1,8 +1,8 @@
 """Expected deliveries: which process must deliver which events.
 
 After healing (`run.phases`): an event published from live_from to live_until must reach every process that is a member
-then and until the deadline of the event has passed or the run ends, and is up at the end: whoever leaves in order later
-than that had its time. Where the run promises everything (durable, or the parameter agreement = "all"),
+from live_from on, until the deadline of the event has passed or the run ends, and is up at the end: whoever leaves in
+order later than that had its time. Where the run promises everything (durable, or the parameter agreement = "all"),
 every event of the run must reach every process that was a member when it was published and is up at the end.
 """
 
@@ -33,10 +33,9 @@ def expected_after_healing(history: History) -> ExpectedDeliveries | None:
         if history.up[process]:
             expected[process] = [
                 event
-                for stay in stays
+                for stay in stays if stay.since <= phases.live_from
                 for event in addressed(history, process, window.get(stay.grp, []))
-                if stay.since <= (at := history.published[event][AT_T_TRUE])
-                and (stay.until == AFTER_ALL or at + phases.deadline_ns <= stay.until)
+                if stay.until == AFTER_ALL or history.published[event][AT_T_TRUE] + phases.deadline_ns <= stay.until
             ]  # fmt: skip
     return expected
 

@@ -1,7 +1,7 @@
 """Agreement and liveness: once the faults have stopped, expected deliveries are made, and in time.
 
-An event published in the liveness phase must reach every process that is a member then and until the deadline
-of the event has passed or the run ends, and is up at the end; where the run promises everything, every event
+An event published in the liveness phase must reach every process that is a member from before the phase on, until the
+deadline of the event has passed or the run ends, and is up at the end; where the run promises everything, every event
 must reach every process that was a member when it was published and is up at the end. Levels that promise with high
 probability state the part that must arrive, and only where less arrived are there violations.
 """
@@ -38,14 +38,13 @@ def owed_after_healing(tables: RunTables) -> DataFrame:
     phased = phased.join(untimed, RUN_ID, "left_anti")
     steady = (
         tables.stays.join(F.broadcast(phased), RUN_ID)
-        .withColumn("since", F.greatest("live_from", "since"))
+        .filter(F.col("since") <= F.col("live_from"))
         .withColumn("last", F.least("live_until", F.col("until") - F.col("deadline_ns")))
-        .filter(F.col("since") <= F.col("last"))
+        .filter(F.col("last") >= F.col("live_from"))
         .join(tables.processes.filter("up").select(*PROCESS, INC), list(PROCESS))
     )
-    stays = F.array_sort(F.collect_list(F.struct("since", "last"))).alias("stays")
-    owed = steady.groupBy(*PROCESS, INC, GRP, "deadline_ns").agg(stays)
-    return owed.select(*PROCESS, INC, GRP, "stays", "deadline_ns")
+    phase = F.struct(F.col("live_from").alias("since"), "last")
+    return steady.select(*PROCESS, INC, GRP, F.array(phase).alias("stays"), "deadline_ns")
 
 
 def owed_in_whole_run(tables: RunTables) -> DataFrame:

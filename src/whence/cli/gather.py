@@ -48,7 +48,7 @@ def gather(
         typer.Option(
             min=0,
             help="With --one-clock: seconds from the first row to the last fault, 0 if there was none. What was "
-            "published since must reach every member that stays until its deadline (--deadline-s) has passed.",
+            "published since must reach every member that was there by then and stays until its deadline passed.",
         ),
     ] = None,
     deadline_s: Annotated[float, typer.Option(min=0, help="With --healed-s: within how many seconds.")] = 10.0,

@@ -96,7 +96,7 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
         raise UsageError(f"group {group!r} is not open at {who} yet: it waits for {waits}")
     if found is None:
         raise UsageError(f"{who} is in no group {group!r}")
-    if found["failure"]:
+    if found.get("failure"):  # a node of an earlier version does not say
         raise UsageError(f"{who} is out of group {group!r}: {found['failure']}")
     if "view" not in found:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")

@@ -153,7 +153,7 @@ def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
     members = Table("group", "member", "since view", "votes", "live", "suspected", "lag")
     for group in groups:
         view = group.get("view")
-        if view is None or group["failure"]:
+        if view is None or group.get("failure"):
             continue
         leader, waits_for = in_words(view, [view["leader"]]), in_words(view, view["waits_for"])
         change = view["change"] or ("leaves" if view["leaving"] else "none")
@@ -168,7 +168,7 @@ def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
 
 def _place(group: dict[str, Any]) -> str:
     """Return what a process is in a group, where there is more to say than that it is a member."""
-    if group["failure"]:
+    if group.get("failure"):
         return f"ended: {group['failure']}"
     if not group["member"]:
         return NOT_OPEN.format(group["waits_for"]) if group["waits_for"] else "not a member"

@@ -677,6 +677,34 @@ def speaks_before_it_acknowledges(bug: str | None) -> bool:
     return last in group.log[9]
 
 
+def restarts_with_what_a_newcomer_lacks(bug: str | None) -> bool:
+    """T57: of two newcomers of one view the first publishes and dies; the second is not opened yet and has nothing of
+    it, and all that had taken it restart."""
+    group = Group(CAUSAL, bug, DURABLE)
+    for pid in (8, 9):
+        group.join(pid, 0)
+    unopened = both(of(ViewAck), between([0, 1, 2], [9]))
+    group.wait(300 * MS, hold=unopened)
+    assert {8, 9} <= set(group.pids(0))
+    assert group.is_live(8)
+    assert not group.is_live(9)
+    event = group.publish(8)
+    group.flow(hold=unopened, lose=between([8], [9]))
+    assert all(group.log[pid] == [event] for pid in (0, 1, 2))
+    group.drop(touching(9))
+    for pid in (8, 0, 1, 2):
+        group.crash(pid)
+    for pid in (0, 1, 2):
+        group.restart(pid)
+    group.wait(200 * MS, hold=unopened)
+    group.remove(0, 8)
+    group.wait(SECOND, hold=unopened)
+    assert 8 not in group.pids(0)
+    later = group.publish(0)
+    group.wait(5 * SECOND)
+    return bool(group.told(9, "removed")) or later in group.log[9]
+
+
 def restarts_with_the_only_copy(bug: str | None) -> bool:
     """T43: the only member that has the last event of a dead one has taken it, and restarts."""
     group = Group(CAUSAL, bug, ViewSettings(journal=True, keep="all"))
@@ -775,6 +803,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("D_may_shrink", removes_two_then_one),
     ("cut_not_awaited", opens_with_an_open_cut),
     ("no_supply_check", restarts_with_what_nobody_else_has),
+    ("supplies_the_older_only", restarts_with_what_a_newcomer_lacks),
     ("no_custody", restarts_all_after_the_flush),
     ("K_without_removed", dies_without_a_mark),
     ("promise_not_durable", promises_and_restarts),

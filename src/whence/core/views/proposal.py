@@ -43,14 +43,17 @@ def _supplied(opened: dict[int, Report], place: int) -> int:
 def _newcomers_without(
     attempt: Attempt, place: int, member: MemberId, upto: int, opened: dict[int, Report]
 ) -> dict[int, None]:
-    """Return newcomers for whom messages of a removed member, from their mark on, are held by nobody."""
+    """Return newcomers for whom messages of a removed member are held by nobody: from their mark on, or all of one that
+    is no older than they are (T57)."""
     dead: dict[int, None] = {}
     for pid, report in attempt.reports.items():
         mine = attempt.view.member_of(pid)
-        if report.opened or mine is None or mine.joined <= member.joined or pid == member.pid:
+        if report.opened or mine is None or pid == member.pid:
             continue
-        marks = [mark for other in attempt.reports.values() for mark in other.marks[place]]
-        base = next((mark.number for mark in marks if mark.is_base_for(mine.joined)), upto + 1)
+        base = 1
+        if member.joined < mine.joined:
+            marks = [mark for other in attempt.reports.values() for mark in other.marks[place]]
+            base = next((mark.number for mark in marks if mark.is_base_for(mine.joined)), upto + 1)
         for number in range(base, upto + 1):
             if not any(other.held_from[place] <= number <= other.got[place] for other in opened.values()):
                 dead[pid] = None

@@ -1,10 +1,11 @@
 """Bugs in how a living group changes its view: who may decide, where cuts are, what is frozen (views 5.6 to 5.8)."""
 
 from collections.abc import Collection, Container, Iterable
+from copy import copy
 
 from msgspec import structs
 
-from whence.core.ready import Ready
+from whence.core.ready import NEVER, Ready
 from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.changes import Changes
 from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
@@ -75,6 +76,20 @@ class SuppliesAnything(Leader):
 
     def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
         return {}
+
+
+class SuppliesTheOlderOnly(Leader):
+    """Does not ask who can supply a newcomer with what members said that are no older than it (T57)."""
+
+    def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
+        unopened = [pid for pid, report in attempt.reports.items() if not report.opened]
+        oldest = min((member.joined for member in attempt.view.members if member.pid in unopened), default=NEVER)
+        young = [member.pid for member in attempt.view.members if member.joined >= oldest]
+        asked = copy(attempt)
+        asked.plan = structs.replace(
+            attempt.plan, remove={pid: None for pid in attempt.plan.remove if pid not in young}
+        )
+        return super()._unsupplied(asked)
 
 
 # --- who decides ---

@@ -677,6 +677,24 @@ def speaks_before_it_acknowledges(bug: str | None) -> bool:
     return last in group.log[9]
 
 
+def restarts_with_what_one_lacks(bug: str | None) -> bool:
+    """T58: all but one have taken the last event of a dead member, and all restart together: nobody can supply the one,
+    and without the many there would be no quorum."""
+    group = Group(CAUSAL, bug, DURABLE, founders=5)
+    last = group.publish(4)
+    group.flow(lose=between([4], [3]))
+    assert all(group.log[pid] == [last] for pid in (0, 1, 2))
+    for pid in range(5):
+        group.crash(pid)
+    for pid in range(4):
+        group.restart(pid)
+    group.remove(0, 4)
+    group.wait(4 * SECOND)
+    later = group.publish(0)
+    group.wait(2 * SECOND)
+    return group.pids(0) == [0, 1, 2] and bool(group.told(3, "removed")) and group.log[2] == [last, later]
+
+
 def restarts_with_what_a_newcomer_lacks(bug: str | None) -> bool:
     """T57: of two newcomers of one view the first publishes and dies; the second is not opened yet and has nothing of
     it, and all that had taken it restart."""
@@ -803,6 +821,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("D_may_shrink", removes_two_then_one),
     ("cut_not_awaited", opens_with_an_open_cut),
     ("no_supply_check", restarts_with_what_nobody_else_has),
+    ("removes_none_that_lack", restarts_with_what_one_lacks),
     ("supplies_the_older_only", restarts_with_what_a_newcomer_lacks),
     ("no_custody", restarts_all_after_the_flush),
     ("K_without_removed", dies_without_a_mark),
@@ -846,6 +865,7 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 UNSEEN = {
     "no_closing": "a newcomer that has what nobody can supply is removed with the dead: nobody who stays has it",
     "leaver_is_dead": "a trace does not show who wants to leave",
+    "removes_none_that_lack": "the group says that it cannot supply somebody, and may then stand still",
     "never_yields": "a trace does not show who is to be removed, and at `causal` nobody waits for it",
 }
 """Bugs whose stories show what goes wrong, and that break no promise an oracle can see."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
-from whence.core.views.proposal import plain_view, removal_view, targets, unsupplied
+from whence.core.views.proposal import lacking, plain_view, removal_view, targets, unsupplied
 from whence.core.views.state import ViewState
 from whence.core.views.view import NO_BALLOT, Ballot, MemberId, View
 from whence.epochs import NUMBER_MAX, number_of
@@ -220,6 +220,10 @@ class Leader:
         if not self._are_all(attempt, attempt.reports):
             return
         dead = self._unsupplied(attempt)
+        if dead and not self._may_remove(plan.remove | dead, plan.leavers):
+            lack = self._lacking(attempt)
+            if lack and self._may_remove(plan.remove | lack, plan.leavers):
+                dead = lack
         if dead:
             self.dead |= dead
             self._grow(attempt, dead, now, ready)
@@ -264,6 +268,10 @@ class Leader:
     def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
         """Return those that have, or need, what nobody can supply."""
         return unsupplied(attempt)
+
+    def _lacking(self, attempt: Attempt) -> dict[int, None]:
+        """Return those that lack what others have and nobody can supply (T58)."""
+        return lacking(attempt)
 
     # --- the vote ---
 

@@ -30,6 +30,18 @@ def unsupplied(attempt: Attempt) -> dict[int, None]:
     return dead
 
 
+def lacking(attempt: Attempt) -> dict[int, None]:
+    """Return those that lack messages of a removed member that others have and nobody can supply."""
+    lacks: dict[int, None] = {}
+    opened = {pid: report for pid, report in attempt.reports.items() if report.opened}
+    for place, member in enumerate(attempt.view.members):
+        if opened and member.pid in attempt.plan.remove:
+            high = max(report.acted_on[place] for report in opened.values())
+            if _supplied(opened, place) < high:
+                lacks |= {pid: None for pid, report in opened.items() if report.got[place] < high}
+    return lacks
+
+
 def _supplied(opened: dict[int, Report], place: int) -> int:
     """Return how far a stream can be supplied to all that report."""
     low = min(report.got[place] for report in opened.values())

@@ -92,6 +92,13 @@ class SuppliesTheOlderOnly(Leader):
         return super()._unsupplied(asked)
 
 
+class RemovesNoneThatLack(Leader):
+    """Gives a removal up where those that have what nobody can supply are too many to be removed (T58)."""
+
+    def _lacking(self, attempt: Attempt) -> dict[int, None]:
+        return {}
+
+
 # --- who decides ---
 
 

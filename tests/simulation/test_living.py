@@ -43,7 +43,7 @@ HELD = [
     *[("causal-living", seed) for seed in (101007196, 101012585, 101014382, 105003627, 151003972)],
     *[(kind, 151008276) for kind in KINDS], ("total-strict", 161003420), ("total-strict", 161013304),
     ("causal-living", 171000227), ("causal-living", 171006934),
-    ("total-strict", 172003884), ("causal-living", 181004758),
+    ("total-strict", 172003884), *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917)],
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;

@@ -20,6 +20,7 @@ from whence.core.views.items import (
     ViewAck,
     ViewMark,
     ViewMessage,
+    Wish,
 )
 from whence.core.views.settings import MS, ViewSettings
 from whence.core.views.view import MemberId
@@ -533,6 +534,53 @@ def removes_too_many_together(bug: str | None) -> bool:
     return 4 not in group.pids(2)
 
 
+def removes_in_a_circle(bug: str | None) -> bool:
+    """T59: one member removes the first voter, and another one that member: the first voter and the third one end its
+    attempts, of which it learns nothing, and it begins anew."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.remove(1, 0)
+    group.remove(2, 1)
+    group.wait_slowly(8 * SECOND)
+    return len(group.pids(2)) == 2
+
+
+def lets_an_old_request_wait(bug: str | None) -> bool:
+    """T60: a request of an earlier incarnation arrives at one member while another adds the later one; in strict order
+    all would wait for the mark of the earlier one."""
+    group = Group(TOTAL, bug, ViewSettings(journal=False, join_timeout_ns=60 * SECOND))
+    group.join(9, 1)
+    group.flow(hold=of(JoinRequest))
+    group.arrive(of(JoinRequest))
+    group.flow(hold=of(JoinRequest))
+    (copy,) = [packet for packet in group.packets if isinstance(packet.item, JoinRequest)]
+    group.crash(9)
+    group.join(9, 0)
+    wishes = both(of(Wish), between([1], [0]))
+    group.flow(hold=wishes)
+    group.hand_in(copy)
+    group.wait(100 * MS, lose=wishes)
+    assert 9 in group.pids(0)
+    group.wait(2 * SECOND)
+    return group.is_live(9) and not group.told(9, "removed")
+
+
+def adds_who_never_comes(bug: str | None) -> bool:
+    """T60: a newcomer is added and dies before it has said a word, and all others restart. The next newcomer waits for
+    its mark."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=True, join_timeout_ns=SECOND))
+    group.join(9, 0)
+    group.wait(200 * MS, lose=both(touching(9), of(Decree)))
+    assert 9 in group.pids(0)
+    group.crash(9)
+    for pid in (0, 1, 2):
+        group.crash(pid)
+    for pid in (0, 1, 2):
+        group.restart(pid)
+    group.join(8, 0)
+    group.wait(10 * SECOND)
+    return group.is_live(8) and 9 not in group.pids(0)
+
+
 def is_told_by_a_stranger(bug: str | None) -> bool:
     """T51: while a member is cut off, a newcomer comes, it is removed itself, and all others leave: the newcomer alone
     can tell it, of a view that does not follow the one it knows."""
@@ -800,6 +848,9 @@ def _has_decided(group: Group, pids: list[int]) -> bool:
 STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("report_quorum", is_not_asked_in_time),
     ("never_yields", removes_too_many_together),
+    ("tries_again_and_again", removes_in_a_circle),
+    ("keeps_old_requests", lets_an_old_request_wait),
+    ("forgets_who_is_new", adds_who_never_comes),
     ("remembers_what_does_not_move", is_trusted_again),
     ("tells_before_a_crash", restarts_before_the_removed_hears_of_it),
     ("waits_for_what_is_lost", lacks_what_is_lost),
@@ -863,9 +914,11 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 
 UNSEEN = {
+    "forgets_who_is_new": "a trace does not show that a process with a journal will not come back",
     "no_closing": "a newcomer that has what nobody can supply is removed with the dead: nobody who stays has it",
     "leaver_is_dead": "a trace does not show who wants to leave",
     "removes_none_that_lack": "the group says that it cannot supply somebody, and may then stand still",
+    "tries_again_and_again": "a trace does not show who is to be removed, and at `causal` nobody waits for it",
     "never_yields": "a trace does not show who is to be removed, and at `causal` nobody waits for it",
 }
 """Bugs whose stories show what goes wrong, and that break no promise an oracle can see."""

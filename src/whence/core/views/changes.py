@@ -184,8 +184,9 @@ class Changes:
             ready.notes.append(Note("note", "forced", epoch=view.epoch, value=view.forced_from))
             self.force.end()
             self.wishes.is_suspended = False
-        self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
-        self.wishes.adopted(view, added, now)
+        changed = view.members != former.members or view.voters != former.voters
+        self.leader.reset(view, now, changed=changed)
+        self.wishes.adopted(view, added, now, ready)
         self.removal.adopted(view, silent, now)
         self.try_enter(now, ready)
         if state.open_cuts:

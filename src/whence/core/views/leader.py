@@ -20,6 +20,9 @@ from whence.types import Instant
 YIELD_NS = 4_000_000_000
 """How long a member leaves the lead to others that remove it, or so many others that no quorum would be left."""
 
+IN_VAIN_MAX = 2
+"""After so many views in a row that did not remove whom this member began to remove, it leaves the lead to others."""
+
 GIVEN_UP_NS = 8_000_000_000
 """How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
 member that comes back, can help."""
@@ -38,7 +41,11 @@ class Leader:
         self.given_up: dict[MemberId, Instant] = {}
         """Members whose removal was given up, because nobody has what counts of them, and until when."""
         self.yields_until: Instant = 0
-        """Somebody wants to remove this member: until then it removes nobody itself."""
+        """Others remove this member, or too many: until then it removes nobody."""
+        self.wants_removal = False
+        """This member began to remove somebody in this instance, or to let go of what keeps it from that."""
+        self.in_vain = 0
+        """Views since the members last changed that did not do what was begun here."""
         self.waits_for: list[int] = []
         """Who has not answered the present attempt."""
         self.asked_at: Instant = 0
@@ -46,13 +53,23 @@ class Leader:
         self.fruitless = 0
         """Attempts that would have changed nothing, since the view last changed: the next one waits longer."""
 
-    def reset(self, *, changed: bool) -> None:
-        """Forget the attempt: its instance is decided."""
+    def reset(self, view: View, now: Instant, *, changed: bool) -> None:
+        """Forget the attempt: its instance is decided, by this view."""
         self.attempt = None
         self.dead = {}
         if changed:
-            self.fruitless = 0
+            self.fruitless = self.in_vain = 0
+        elif self.wants_removal:
+            self._note_in_vain(view, now)
+        self.wants_removal = False
         self.waits_for = []
+
+    def _note_in_vain(self, view: View, now: Instant) -> None:
+        """Yield where this happens again: of members that remove others in a circle each may end the attempt of the one
+        before, and that one never learns why (T59)."""
+        self.in_vain += 1
+        if self.in_vain >= IN_VAIN_MAX:
+            self._yield(view, now)
 
     # --- what is wanted ---
 
@@ -71,7 +88,8 @@ class Leader:
             condemned = {}
         self.given_up = {member: until for member, until in self.given_up.items() if now < until}
         waiting = dict.fromkeys(member.pid for member in self.given_up if member in view.members)
-        condemned = {pid: None for pid in condemned if pid not in waiting}
+        condemned = {pid: None for pid in condemned if pid not in waiting and pid in present}
+        self.wants_removal |= bool(condemned)
         joins = {pid: nonce for pid, nonce in joins.items() if pid not in waiting}
         leavers = {pid: None for pid in leavers if pid in present}
         all_go = all(voter.pid in leavers or voter.pid in condemned or voter.pid in silent for voter in view.voters)
@@ -90,8 +108,8 @@ class Leader:
                 return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
         fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
-        if held:  # an earlier attempt would remove more than can be: without it, some of them can
-            lets_go |= any(some and self._may_remove(some, leavers) for some in choices)
+        if held and any(some and self._may_remove(some, leavers) for some in choices):
+            lets_go = True  # an earlier attempt would remove more than can be: without it, some of them can
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove and not frozen:
@@ -210,7 +228,7 @@ class Leader:
         }
         if frozen:
             if self.state.pid in frozen or not self._may_remove(plan.remove | frozen, plan.leavers):
-                self._yield(attempt, now)
+                self._yield(attempt.view, now)
             if plan.remove:
                 self._grow(attempt, frozen, now, ready)
             else:
@@ -232,10 +250,11 @@ class Leader:
         attempt.phase = Phase.FLUSH
         ready.send.append(Send(attempt.asked, Target(attempt.view.epoch, attempt.ballot, attempt.targets)))
 
-    def _yield(self, attempt: Attempt, now: Instant) -> None:
+    def _yield(self, view: View, now: Instant) -> None:
         """Remove nobody for a while: of members that remove each other, or more together than can be, the first voter
         goes on, and of the others each waits longer than those before it (T52)."""
-        place = [voter.pid for voter in attempt.view.voters].index(self.state.pid)
+        voters = [voter.pid for voter in view.voters]
+        place = voters.index(self.state.pid) if self.state.pid in voters else len(voters)
         self.yields_until = now + YIELD_NS + place * YIELD_NS // 4 if place else now
 
     def _is_quorum(self, attempt: Attempt, answers: Iterable[int]) -> bool:

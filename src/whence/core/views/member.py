@@ -149,6 +149,7 @@ class ViewMember(Observed, Operated):
         for peer in self.links.peers.values():
             self.links.push(peer, ready)
         self.links.owe(now)
+        self.wishes.returned(now)
         self.wishes.look(now)
         return self._finish(now, ready)
 

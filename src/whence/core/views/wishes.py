@@ -14,6 +14,7 @@ from whence.core.views.removal import Removal
 from whence.core.views.settings import AS_THE_GROUP, REMOVE_AFTER_NS, ViewSettings
 from whence.core.views.streams import Stream
 from whence.core.views.view import VOTERS_MAX, MemberId, View
+from whence.epochs import is_founding
 from whence.types import Instant
 
 ASKED_NS = 1_000_000_000
@@ -74,7 +75,7 @@ class Wishes:
         self._pursued_at = now
         self.look(now + self.settings.attempt_ns)
 
-    def adopted(self, view: View, added: list[Stream], now: Instant) -> None:
+    def adopted(self, view: View, added: list[Stream], now: Instant, ready: Ready) -> None:
         """Begin anew with a view that is decided: what was wished of the former one is done, or wished again."""
         for stream in added:
             if stream.member.joined == view.epoch and stream.member != self.state.me:
@@ -83,7 +84,21 @@ class Wishes:
             self.condemned.pop(cut.member, None)
         self._wishes = {}
         self._tries = 0
-        self._joins = {pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])}
+        self._ask_again(view, ready)
+
+    def _ask_again(self, view: View, ready: Ready) -> None:
+        """Have those ask anew that were not added: their requests quote the former epoch (T60)."""
+        asked, self._joins = self._joins, {}
+        if waiting := tuple(pid for pid, (nonce, _) in asked.items() if self._may_join(pid, nonce)):
+            ready.send.append(Send(waiting, Hint(view.epoch)))
+
+    def returned(self, now: Instant) -> None:
+        """Give newcomers that have not marked yet their time once more: an earlier incarnation of this member waited
+        for them, and nobody else may (T60)."""
+        for member in self.state.latest.members:
+            stream = self.state.streams.get(member)
+            if not is_founding(member.joined) and member != self.state.me and stream is not None and not stream.got:
+                self._added_at[member] = now
 
     # --- what is wished ---
 

@@ -241,6 +241,20 @@ class AddsWhoeverAsked(Wishes):
         return True
 
 
+class KeepsOldRequests(Wishes):
+    """Adds who asked in an earlier view (T60)."""
+
+    def _ask_again(self, view: View, ready: Ready) -> None:
+        self._joins = {pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])}
+
+
+class ForgetsWhoIsNew(Wishes):
+    """Waits no more, after a restart, for newcomers that have not marked (T60)."""
+
+    def returned(self, now: Instant) -> None:
+        pass
+
+
 class FallsSilent(Changes):
     """Tells nobody of the view that removed it (T37)."""
 
@@ -307,7 +321,14 @@ class TellsBeforeACrash(Removal):
 class NeverYields(Leader):
     """Goes on removing where others remove so many that no quorum would be left (T52)."""
 
-    def _yield(self, attempt: Attempt, now: Instant) -> None:
+    def _yield(self, view: View, now: Instant) -> None:
+        pass
+
+
+class TriesAgainAndAgain(Leader):
+    """Begins a removal anew, however often others end it (T59)."""
+
+    def _note_in_vain(self, view: View, now: Instant) -> None:
         pass
 
 

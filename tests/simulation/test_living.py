@@ -41,14 +41,14 @@ HELD = [
     *[(kind, seed) for kind in KINDS for seed in (203003, 211039, 84000023)], ("total-strict", 88100164),
     ("causal-living", 88200295), ("total-strict", 89000679), ("total-strict", 89002954),
     *[("causal-living", seed) for seed in (101007196, 101012585, 101014382, 105003627, 151003972)],
-    *[(kind, 151008276) for kind in KINDS], ("total-strict", 161003420), ("total-strict", 161013304),
+    *[(kind, 151008276) for kind in KINDS], ("total-strict", 161003420), ("total-strict", 161013304), ("total-strict", 212005005),
     ("causal-living", 171000227), ("causal-living", 171006934),
     ("total-strict", 172003884), *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917)],
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;
 one whose latest view died with the only member that could decide it;
-and those that showed traps T48 to T57."""
+and those that showed traps T48 to T61."""
 
 ALL_HAD_DISKS = 121_000_000
 """Earlier seeds were drawn before members of a group with journals could have none, or be removed unasked."""

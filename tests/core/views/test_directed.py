@@ -581,23 +581,52 @@ def adds_who_never_comes(bug: str | None) -> bool:
     return group.is_live(8) and 9 not in group.pids(0)
 
 
+def gives_up_waiting(bug: str | None) -> bool:
+    """T61: a newcomer is added and has marked, hears nothing of the others, and gives up. Another newcomer comes."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=True, join_timeout_ns=SECOND))
+    group.join(8, 0)
+    group.wait(200 * MS, lose=both(of(ViewAck), between([0, 1, 2], [8])))
+    assert 8 in group.pids(0)
+    assert not group.is_live(8)
+    group.crash(8)
+    group.wait(4 * SECOND)
+    group.join(7, 0)
+    group.wait(SECOND)
+    return group.is_live(7) and group.pids(0) == [0, 1, 2, 7]
+
+
+def asks_while_a_member_is_away(bug: str | None) -> bool:
+    """T61: a newcomer asks while a member is known to be away, and gives up: it takes no place, and is told why."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.crash(2)
+    group.wait(SECOND)
+    group.publish(0)
+    group.wait(2 * SECOND)
+    group.join(8, 0)
+    group.wait(SECOND)
+    waits_for = group.members[8].opening_waits_for()
+    group.crash(8)
+    group.wait(SECOND)
+    return group.pids(0) == [0, 1, 2] and waits_for.startswith("2, which must answer")
+
+
 def is_told_by_a_stranger(bug: str | None) -> bool:
     """T51: while a member is cut off, a newcomer comes, it is removed itself, and all others leave: the newcomer alone
     can tell it, of a view that does not follow the one it knows."""
     group = Group(CAUSAL, bug, VOLATILE)
-    group.mute = {0}
+    group.mute = {2}
     group.join(9, 1)
-    group.wait(SECOND, lose=touching(0))
-    group.remove(1, 0)
-    group.wait(SECOND, lose=touching(0))
-    assert group.pids(9) == [1, 2, 9]
-    for pid in (2, 1):
+    group.wait(SECOND, lose=touching(2))
+    group.remove(1, 2)
+    group.wait(SECOND, lose=touching(2))
+    assert group.pids(9) == [0, 1, 9]
+    for pid in (0, 1):
         group.leave(pid)
-        group.wait(SECOND, lose=touching(0))
+        group.wait(SECOND, lose=touching(2))
         assert group.told(pid, "left")
         group.crash(pid)
     group.wait(3 * SECOND)
-    return bool(group.told(0, "removed"))
+    return bool(group.told(2, "removed"))
 
 
 def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
@@ -851,6 +880,8 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("tries_again_and_again", removes_in_a_circle),
     ("keeps_old_requests", lets_an_old_request_wait),
     ("forgets_who_is_new", adds_who_never_comes),
+    ("waits_for_who_gave_up", gives_up_waiting),
+    ("adds_whom_nobody_opens", asks_while_a_member_is_away),
     ("remembers_what_does_not_move", is_trusted_again),
     ("tells_before_a_crash", restarts_before_the_removed_hears_of_it),
     ("waits_for_what_is_lost", lacks_what_is_lost),
@@ -914,6 +945,8 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 
 UNSEEN = {
+    "adds_whom_nobody_opens": "a newcomer that is not live yet has promised nothing, and was promised nothing",
+    "waits_for_who_gave_up": "a trace does not show that a process with a journal will not come back",
     "forgets_who_is_new": "a trace does not show that a process with a journal will not come back",
     "no_closing": "a newcomer that has what nobody can supply is removed with the dead: nobody who stays has it",
     "leaver_is_dead": "a trace does not show who wants to leave",

@@ -73,7 +73,7 @@ class Changes:
         """Take an item of a change, as its leader or as one of those who are asked."""
         if isinstance(item, Prepare | Freeze | Target | Accept):
             self.leader.seen(item.ballot)
-            self.wishes.pursued(now)
+            self.wishes.pursued(sender, now)
             if self.removal.by is not None:
                 ready.send.append(Send((sender,), Decree(self.removal.by)))
             elif item.instance < self.state.adopted:

@@ -119,6 +119,8 @@ class Hint(Item, frozen=True, tag=95):
     epoch: Epoch
     missing: Pids = field(default_factory=list)
     """Voters that do not answer, and without whom those that do are no quorum."""
+    away: Pids = field(default_factory=list)
+    """Members that do not answer: a newcomer is opened only when all have, and is not added before."""
 
 
 class Wish(Item, frozen=True, tag=96):

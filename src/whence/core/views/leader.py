@@ -107,6 +107,8 @@ class Leader:
                 kept = {pid: None for pid in leavers if pid in some}
                 return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
+        if self._is_waited_for(present, silent):
+            fresh = {}
         fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
         if held and any(some and self._may_remove(some, leavers) for some in choices):
             lets_go = True  # an earlier attempt would remove more than can be: without it, some of them can
@@ -115,6 +117,11 @@ class Leader:
         if wants_promotion and not remove and not frozen:
             return Plan({}, {}, {}, plain=False, promote=True)
         return None
+
+    def _is_waited_for(self, present: Iterable[int], silent: Container[int]) -> bool:
+        """Tell whether newcomers would wait for a member that does not answer: they ask again until it does, or until
+        it is removed, and take no place meanwhile (T61)."""
+        return any(pid in silent for pid in present)
 
     def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
         """Tell whether those that report would be a quorum, and a voter would stay."""

@@ -25,6 +25,8 @@ class Newcomer:
         self.contacts: tuple[int, ...] = ()
         self.missing_voters: tuple[int, ...] = ()
         """Voters without whom nobody can be added, as a member says that was asked."""
+        self.away: tuple[int, ...] = ()
+        """Members that must answer before anybody is added, as it says."""
         self._was_hinted = False
         """Somebody answered the last request."""
         self._at = 0
@@ -47,7 +49,7 @@ class Newcomer:
         """Ask again, while nothing was decided."""
         self.ask_at = NEVER
         if not self._was_hinted:
-            self.missing_voters = ()  # what was said before the last request need not hold any more
+            self.missing_voters = self.away = ()  # what was said before the last request need not hold any more
         self._was_hinted = False
         if self.state.me is None and self.contacts and not self.rivals:
             ready.send.append(Send(self.contacts, JoinRequest(self._at)))
@@ -63,8 +65,8 @@ class Newcomer:
                 ready.notes.append(Note("note", "two_groups", peer=sender, epoch=epoch))
             self.rivals[sender] = epoch
         elif epoch + 1 >= self._at and not self.rivals:
-            self.missing_voters, self._was_hinted = tuple(hint.missing), True
-            if epoch + 1 > self._at or not hint.missing:
+            self.missing_voters, self.away, self._was_hinted = tuple(hint.missing), tuple(hint.away), True
+            if epoch + 1 > self._at or not (hint.missing or hint.away):
                 self._at = epoch + 1
                 ready.send.append(Send((sender,), JoinRequest(self._at)))
 

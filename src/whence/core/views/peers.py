@@ -44,6 +44,10 @@ class Peer:
         self.backoff = retry_ns
         self.suspected_at: Instant = NEVER
 
+    def silence(self, now: Instant) -> Instant:
+        """Return for how long it is suspected; 0: it is not."""
+        return max(1, now - self.suspected_at) if self.suspected_at != NEVER else 0
+
     def renumber(self, former: View, view: View) -> None:
         """Arrange the numbers by the places of the next view, and remember what it has of those that are removed."""
         for cut in view.cuts:

@@ -24,6 +24,8 @@ PHASES = {
 
 NO_QUORUM = "there is no quorum"
 
+_WHEN_SILENT = "start it again if it has stopped or, if it is gone for good, remove it at a member (whence remove)"
+
 
 class Status:
     """Answers questions about one member, and changes nothing."""
@@ -119,12 +121,16 @@ class Status:
                     f"the voters {self._listed(missing)}, which do not answer and without whom nobody can be "
                     f"added: {WITHOUT_QUORUM}"
                 )
+            if away := self._newcomer.away:
+                return f"{self._listed(away)}, which must answer before anybody is added: {_WHEN_SILENT}"
             asked = self._listed(self._newcomer.contacts)
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
         if state.live or self._changes.removal.by is not None:
             return ""
         if not state.opened:
-            return f"the mark or the acknowledgement of {self._listed(self._silent(state.me))}"
+            waits_for = self._silent(state.me)
+            advice = f": {_WHEN_SILENT}" if any(pid in self._links.suspects.now for pid in waits_for) else ""
+            return f"the mark or the acknowledgement of {self._listed(waits_for)}{advice}"
         return "what older members published before it came"
 
     def _silent(self, me: MemberId) -> list[int]:

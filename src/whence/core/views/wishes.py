@@ -10,6 +10,7 @@ from whence.core.views.items import Hint, JoinRequest, ViewMessage, Wish
 from whence.core.views.lag import Lags
 from whence.core.views.leader import Leader
 from whence.core.views.links import Links
+from whence.core.views.peers import Peer
 from whence.core.views.removal import Removal
 from whence.core.views.settings import AS_THE_GROUP, REMOVE_AFTER_NS, ViewSettings
 from whence.core.views.streams import Stream
@@ -48,9 +49,11 @@ class Wishes:
         self._joins: dict[int, tuple[int, Instant]] = {}
         """Newcomers that asked here: the incarnation, and when."""
         self._added_at: dict[MemberId, Instant] = {}
-        """When members that have not marked yet were added."""
+        """When members were added that have not shown yet that they are opened."""
         self._pursued_at: Instant = -NEVER
         """When somebody last asked this member for anything in a change."""
+        self._contested_at: Instant = -NEVER
+        """When another member last did."""
         self._patience: Instant = 0
         self._fruitless = 0
         self._promote_at: Instant = -NEVER
@@ -70,9 +73,11 @@ class Wishes:
         """Note that somebody is suspected: however that came about, whether to remove it is looked at (T55)."""
         self.look(now)
 
-    def pursued(self, now: Instant) -> None:
-        """Note that somebody pursues a change: look at what is wished when whoever leads has had its time."""
+    def pursued(self, by: int, now: Instant) -> None:
+        """Note that a member pursues a change: look at what is wished when whoever leads has had its time."""
         self._pursued_at = now
+        if by != self.state.pid:
+            self._contested_at = now
         self.look(now + self.settings.attempt_ns)
 
     def adopted(self, view: View, added: list[Stream], now: Instant, ready: Ready) -> None:
@@ -123,8 +128,9 @@ class Wishes:
         elif member is None or item.replace or self._is_gone(pid, incarnation):
             self._joins[pid] = (incarnation, now)
             self.look(now)
-            if missing := self.missing_voters():
-                ready.send.append(Send((pid,), Hint(state.adopted, missing)))
+            missing, away = self.missing_voters(), [each for each in self.links.suspects.now if each != pid]
+            if missing or away:
+                ready.send.append(Send((pid,), Hint(state.adopted, missing, away)))
 
     @property
     def joining(self) -> tuple[int, ...]:
@@ -156,33 +162,39 @@ class Wishes:
             self.look(now)
 
     def _all_condemned(self, now: Instant) -> dict[int, None]:
-        state, settings = self.state, self.settings
+        state = self.state
         condemned = {member.pid: None for member in self.condemned if member in state.latest.members}
         for pid, peer in self.links.peers.items():
-            silent = now - peer.suspected_at if peer.suspected_at != NEVER else 0
-            if self.remove_after_ns and silent >= self.remove_after_ns:
+            if self.remove_after_ns and peer.silence(now) >= self.remove_after_ns:
                 condemned[pid] = None
         for member, since in list(self._added_at.items()):
-            stream = state.streams.get(member)
-            if stream is None or stream.got or member not in state.latest.members:
+            stream, its = state.streams.get(member), self.links.peers.get(member.pid)
+            if stream is None or its is None or its.member != member or self.links.is_live(its):
                 del self._added_at[member]
-            elif now - since >= settings.join_timeout_ns:
+            elif self._gives_up(stream, its, since, now):
                 condemned[member.pid] = None
         return condemned | self.lags.late
 
+    def _gives_up(self, stream: Stream, peer: Peer, since: Instant, now: Instant) -> bool:
+        """Tell whether a newcomer that is not opened is to be removed, whatever the group does about silent members:
+        nothing rests on it, and it may have given up (T61). One that answers may wait for another that does not."""
+        patience = self.settings.join_timeout_ns
+        if stream.got:
+            return peer.silence(now) >= patience
+        return now - since >= (patience if peer.silence(now) else 2 * patience)
+
     def _would_block(self, now: Instant) -> dict[int, None]:
-        """Return the suspected for whose report no removal should wait: newcomers that have not said a word, and
-        members that are soon removed anyway."""
-        state, patience = self.state, self.remove_after_ns // 2
+        """Return the suspected for whose report no removal should wait: newcomers that are not opened, and members that
+        are soon removed anyway."""
         blocking: dict[int, None] = {}
         for pid in self.links.suspects.now:
             peer = self.links.peers.get(pid)
-            stream = state.streams.get(peer.member) if peer is not None else None
-            if peer is None or stream is None:
-                continue
-            is_new = peer.member in self._added_at and not stream.got
-            if is_new or (patience and peer.suspected_at != NEVER and now - peer.suspected_at >= patience):
-                blocking[pid] = None
+            if peer is not None and peer.member in self.state.streams:
+                patience = self.remove_after_ns // 2
+                if peer.member in self._added_at:
+                    patience = self.settings.join_timeout_ns // 2 if self.state.streams[peer.member].got else 1
+                if patience and peer.silence(now) >= patience:
+                    blocking[pid] = None
         return blocking
 
     # --- who leads ---
@@ -262,11 +274,12 @@ class Wishes:
 
     def _is_left_alone(self, now: Instant) -> bool:
         """Tell whether nobody pursues the change that this member reported to."""
-        return (
-            self._has_reported()
-            and self.leader.attempt is None
-            and now - self._pursued_at > LEFT_ALONE * max(self.settings.attempt_ns, self.settings.suspect_ns)
-        )
+        return self._has_reported() and self.leader.attempt is None and now - self._pursued_at > self._abandoned_ns
+
+    @property
+    def _abandoned_ns(self) -> Instant:
+        """Return after how long a change counts as abandoned of which nothing was heard."""
+        return LEFT_ALONE * max(self.settings.attempt_ns, self.settings.suspect_ns)
 
     def _suspected(self) -> bool:
         return bool(self.remove_after_ns and self.links.suspects.now)
@@ -354,6 +367,8 @@ class Wishes:
             leader.repeat(ready)
             self._expect_answers(now)
             return
+        if now - self._contested_at > self._abandoned_ns:
+            leader.yields_until = now  # nobody is there to yield to
         plan = leader.plan(
             condemned,
             leavers,

@@ -17,6 +17,7 @@ from whence.core.views.wishes import Wishes
 from whence_lab.mutants.living.changes import (
     AcceptorsAreThoseWhoStay,
     AddsWhoeverAsked,
+    AddsWhomNobodyOpens,
     AsksAQuorum,
     AsksOnlyWhomItKnows,
     CutsAtTheMinimum,
@@ -47,6 +48,7 @@ from whence_lab.mutants.living.changes import (
     TellsWhoSpeaks,
     TriesAgainAndAgain,
     WaitsForTheLeaver,
+    WaitsForWhoGaveUp,
 )
 from whence_lab.mutants.living.exchange import (
     ComparesOneTooFew,
@@ -235,6 +237,10 @@ BUGS = (
      _DIRECTED),
     ("forgets_who_is_new", "liveness", "waits for no newcomer after a restart", _changes(wishes=ForgetsWhoIsNew), _ANY,
      _DIRECTED),
+    ("waits_for_who_gave_up", "liveness", "waits for newcomers that gave up", _changes(wishes=WaitsForWhoGaveUp), _ANY,
+     _DIRECTED),
+    ("adds_whom_nobody_opens", "liveness", "adds newcomers while a member is silent",
+     _changes(leader=AddsWhomNobodyOpens), _ANY, _DIRECTED),
     ("never_yields", "liveness", "goes on where others remove too many", _changes(leader=NeverYields), _ANY, _DIRECTED),
     ("remembers_what_does_not_move", "liveness", "pursues what another is to lead",
      _changes(wishes=RemembersWhatDoesNotMove), _ANY, _DIRECTED),

@@ -12,7 +12,9 @@ from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak,
 from whence.core.views.leader import Leader
 from whence.core.views.links import Links
 from whence.core.views.participant import Participant
+from whence.core.views.peers import Peer
 from whence.core.views.removal import Removal
+from whence.core.views.streams import Stream
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
 from whence.core.views.wishes import Wishes
 from whence.types import Instant
@@ -253,6 +255,20 @@ class ForgetsWhoIsNew(Wishes):
 
     def returned(self, now: Instant) -> None:
         pass
+
+
+class WaitsForWhoGaveUp(Wishes):
+    """Removes no newcomer by itself that has marked, though it gave up (T61)."""
+
+    def _gives_up(self, stream: Stream, peer: Peer, since: Instant, now: Instant) -> bool:
+        return not stream.got and super()._gives_up(stream, peer, since, now)
+
+
+class AddsWhomNobodyOpens(Leader):
+    """Adds newcomers while somebody does not answer (T61)."""
+
+    def _is_waited_for(self, present: Iterable[int], silent: Container[int]) -> bool:
+        return False
 
 
 class FallsSilent(Changes):

@@ -15,7 +15,7 @@ from whence.cli.app import run as command
 from whence.cli.members import change_in_words, view_of
 from whence.cli.node import NodeConfig, group_options
 from whence.core.views.settings import REMOVE_AFTER_NS
-from whence.errors import JoinError, JoinTimeoutError, UsageError, WhenceError
+from whence.errors import JoinError, JoinTimeoutError, RemovedError, UsageError, WhenceError
 from whence.net.settings import NetSettings
 from whence.net.status_client import status_path, the_node
 
@@ -320,6 +320,31 @@ def test_a_member_that_was_removed_while_it_was_away_comes_back_with_one_open_an
     with caplog.at_level(logging.WARNING, "whence.net"):
         within(main())
     assert f"3 was removed from group '{GROUP}' while it was away, and joins anew" in caplog.text
+
+
+@BOTH
+def test_who_was_removed_joins_anew_only_once_enough_know_it_and_is_told_whom_it_waits_for(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whoever comes back as the member it was finds, at the only one that is up, that it is none any more."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three, four = await made.found(1, 2, 3, 4)
+            await quiet([one, two, three, four])
+            await four.kill()
+            await one.group.remove(4, DEADLINE_S)
+            await two.kill()
+            await three.kill()
+            (four,) = await made.start(4)
+            with pytest.raises(JoinTimeoutError, match="enough of the voters 2, 3 to learn that this process"):
+                await four.open(timeout_s=2)
+            await made.come_back(2)
+            await made.come_back(3)
+            await four.open()
+            assert isinstance(four.group.removed_while_away, RemovedError)
+
+    within(main())
 
 
 @BOTH

@@ -504,7 +504,7 @@ def test_opening_that_takes_too_long_names_whose_word_is_missing(tmp_path: Path)
             await quiet([one, two, three])
             await three.kill()
             (four,) = await made.start(4)
-            with pytest.raises(JoinTimeoutError, match="the mark or the acknowledgement of 3"):
+            with pytest.raises(JoinTimeoutError, match="3, which must answer before anybody is added"):
                 await four.open(timeout_s=2)
             await four.node.close()
             del made.up[4]

@@ -41,7 +41,8 @@ HELD = [
     *[(kind, seed) for kind in KINDS for seed in (203003, 211039, 84000023)], ("total-strict", 88100164),
     ("causal-living", 88200295), ("total-strict", 89000679), ("total-strict", 89002954),
     *[("causal-living", seed) for seed in (101007196, 101012585, 101014382, 105003627, 151003972)],
-    *[(kind, 151008276) for kind in KINDS], ("total-strict", 161003420), ("total-strict", 161013304), ("total-strict", 212005005),
+    *[(kind, 151008276) for kind in KINDS],
+    *[("total-strict", seed) for seed in (161003420, 161013304, 212005005)],
     ("causal-living", 171000227), ("causal-living", 171006934),
     ("total-strict", 172003884), *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917)],
 ]  # fmt: skip

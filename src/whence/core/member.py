@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from whence.core.ready import Gauge, Item, Metric, Ready
+from whence.core.ready import Gauge, Item, Metric, Note, Ready
 from whence.core.ticket_status import TicketStatus
 from whence.errors import Refusal, RemovedError
 from whence.types import Bundle, Instant, Process
@@ -211,6 +211,10 @@ class Living(Protocol):
     @property
     def is_replaced(self) -> bool:
         """Tell whether the view without it has another process of its number as a member."""
+
+    def verdict(self) -> Note | None:
+        """Return the note with which it will be out, if it knows of a view without it. It goes on telling others until
+        enough of them know, which its application need not wait for."""
 
     @property
     def former(self) -> RemovedError | None:

@@ -27,7 +27,7 @@ from whence.errors import ClosedError, InternalError, Refusal, RemovedError, Sto
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
-from whence.net.membership import ENTERED, View, removal
+from whence.net.membership import ENTERED, OUTSIDE, View, removal
 from whence.net.ports import LivePorts
 from whence.net.recorder import TraceRecorder
 from whence.net.retained import RetainedBundles
@@ -64,6 +64,10 @@ class Driver:
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.failure: WhenceError | None = None
+        self.verdict: RemovedError | None = None
+        """What the application is told as soon as the member knows that it is out; it may have to tell others yet."""
+        self.is_open = False
+        """The application has the group."""
         self._node = node
         self.named = node.named
         """Returns a pid that messages show with its name."""
@@ -227,6 +231,8 @@ class Driver:
             while True:
                 if self.failure is not None:
                     raise self.failure
+                if self.is_open and self.verdict is not None:
+                    raise self.verdict
                 if reached():
                     return
                 self._changed.clear()
@@ -325,11 +331,22 @@ class Driver:
             self.stop(stale(self.group, note.peer if note.peer is None else self.named(note.peer)))
         elif note.kind == "view" and note.reason == ENTERED:
             self._entered(note)
+        elif note.kind == "note" and note.reason == OUTSIDE:
+            self._learnt_that_it_is_out()
         elif note.kind == "leave":
             self.joined, self._sink.recorder = False, None  # what came before is still handed out, and nothing is owed
             self.ended = True
             self.stop(removal(note, self.member))
             self._node.member_changed(self.group)
+
+    def _learnt_that_it_is_out(self) -> None:
+        """Tell the application that the member was removed. It goes on without it, until enough of the others know."""
+        note = self.member.verdict() if isinstance(self.member, Living) else None
+        self.verdict = removal(note, self.member) if note is not None else None
+        if self.verdict is not None:
+            self.flow.close(self.verdict)
+            self._sink.end(self.verdict)
+            self.waiters.look()
 
     def _entered(self, note: Note) -> None:
         """Report a view to the application, and wait no longer for those that it is without."""
@@ -352,9 +369,9 @@ class Driver:
             self.waiters.look()
 
     def check(self) -> None:
-        """Raise the error that stopped the member, if it has stopped."""
-        if self.failure is not None:
-            raise self.failure
+        """Raise the error that stopped the member, if it has stopped, or the verdict, if it is out."""
+        if (ended := self.failure or self.verdict) is not None:
+            raise ended
         if self.left:
             raise ClosedError(f"the member of group {self.group!r} has left or was closed")
 

@@ -59,6 +59,15 @@ class LivingOpening(GroupOpening):
             if not member.is_member:
                 self._ask_again()
 
+    async def until_known(self) -> None:
+        """Wait, where the member turns out to be removed, until the group knows. Raises RemovedError then."""
+        driver = self._driver
+        while driver.verdict is not None:
+            self.waits_for = self._member.opening_waits_for()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await driver.until(lambda: False)
+
     @property
     def _member(self) -> Living:
         member = self._driver.member

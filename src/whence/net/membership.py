@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ENTERED = "entered"
 """The reason of notes about a view that was entered."""
 
+OUTSIDE = "outside"
+"""The reason of notes that a member learnt of a view without it."""
+
 LEFT, UNKNOWN = "left", "removed_unknown"
 """Reasons of notes that a member is out: it left by itself, or nobody remembers how far its messages count."""
 

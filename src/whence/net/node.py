@@ -228,8 +228,9 @@ class LiveNode:
         chosen = settings_of(level, founders, given, data=self._keeps_data, udp=self.settings.udp)
         driver, records = self._prepare(group, level, sink, chosen, founders, create=create, durable=durable)
         opening = self._openings[group] = self._opening(driver, founders, records, create=create)
+        until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(until):
                 if returns := _has_begun(driver.context, records):
                     driver.retained.restore(records)
                     self._presence.founders[group] = (
@@ -243,11 +244,14 @@ class LiveNode:
                 await driver.until(lambda: driver.joined or driver.left)
             if returns:
                 await answers(driver, self.peers)
+                async with asyncio.timeout_at(until):
+                    await opening.until_known()
+            driver.is_open = True
         except TimeoutError:
             why = f"; it waits for {opening.waits_for}" if opening.waits_for else ""
             await self._close_group(group)
             raise JoinTimeoutError(
-                f"nobody let this process into group {group!r} within {timeout_s:g} s{why}"
+                f"nobody let this process into group {group!r} within {timeout_s:.3g} s{why}"
             ) from None
         except BaseException:
             await self._close_group(group)
@@ -356,7 +360,7 @@ class LiveNode:
         A member of a living group waits for the removal of one that is silent, if there is such; not without limit."""
         driver = self.drivers[group]
         try:
-            if driver.joined and not driver.left:
+            if driver.joined and not (driver.left or driver.verdict):
                 if self._returns(driver):
                     raise NotMemberError("it is away, and comes back")
                 driver.leave()
@@ -369,7 +373,7 @@ class LiveNode:
     async def leave_for_good(self, group: str) -> None:
         """Leave a living group, and wait until this process is out."""
         driver = self.drivers[group]
-        if not driver.left:
+        if not (driver.left or driver.verdict):
             driver.leave()
             await driver.until(lambda: driver.left)
         await self._close_group(group)
@@ -379,7 +383,10 @@ class LiveNode:
         parting = [
             group
             for group, driver in self.drivers.items()
-            if isinstance(driver.member, Living) and driver.joined and not driver.left and not self._returns(driver)
+            if isinstance(driver.member, Living)
+            and driver.joined
+            and not (driver.left or driver.verdict)
+            and not self._returns(driver)
         ]
         await asyncio.gather(*map(self.leave, parting))
 

@@ -80,6 +80,9 @@ class GroupOpening:
         finally:
             del self._presence.waiting[self._heard]
 
+    async def until_known(self) -> None:
+        """Wait, where the member turns out to be removed, until the group knows; then it can join anew."""
+
     def _begin(self, founders: list[Process]) -> None:
         self._presence.founders[self._group] = founders
         driver = self._driver
@@ -264,7 +267,7 @@ async def answers(driver: Driver, peers: PeerTable) -> None:
         return
     everybody = len(member.unanswered())
     began = asyncio.get_running_loop().time()
-    while not driver.left and driver.failure is None and (silent := member.unanswered()):
+    while not driver.left and not (driver.failure or driver.verdict) and (silent := member.unanswered()):
         waited_s = asyncio.get_running_loop().time() - began
         linked = any(peers.is_connected(pid) for pid in silent)
         if waited_s > ANSWER_S or (not linked and (len(silent) < everybody or waited_s > ALONE_S)):

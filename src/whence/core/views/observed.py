@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from whence.core.member import OverlayStatus, ViewStatus
-from whence.core.ready import Gauge
+from whence.core.ready import Gauge, Note
 from whence.core.views.early import Early
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
@@ -74,6 +74,10 @@ class Observed:
     def is_replaced(self) -> bool:
         """Tell whether the view without it has another process of its number as a member."""
         return self.removal.is_replaced
+
+    def verdict(self) -> Note | None:
+        """Return the note with which it will be out, if it knows of a view without it."""
+        return None if self.removal.by is None else self.removal.verdict(self.removal.by)
 
     @property
     def former(self) -> RemovedError | None:

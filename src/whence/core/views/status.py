@@ -10,7 +10,7 @@ from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
-from whence.core.views.view import MemberId
+from whence.core.views.view import MemberId, View
 from whence.epochs import generation_of, number_of
 from whence.errors import WITHOUT_QUORUM
 
@@ -109,7 +109,9 @@ class Status:
 
     def opening(self) -> str:
         """Say what this process waits for before it is live; empty if it is, or was removed."""
-        state = self._state
+        state, removal = self._state, self._changes.removal
+        if removal.by is not None:
+            return "" if removal.ended else self._until_known(removal.by)
         if state.me is None:
             if rivals := self._newcomer.rivals:
                 return (
@@ -125,13 +127,22 @@ class Status:
                 return f"{self._listed(away)}, which must answer before anybody is added: {_WHEN_SILENT}"
             asked = self._listed(self._newcomer.contacts)
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
-        if state.live or self._changes.removal.by is not None:
+        if state.live:
             return ""
         if not state.opened:
             waits_for = self._silent(state.me)
             advice = f": {_WHEN_SILENT}" if any(pid in self._links.suspects.now for pid in waits_for) else ""
             return f"the mark or the acknowledgement of {self._listed(waits_for)}{advice}"
         return "what older members published before it came"
+
+    def _until_known(self, view: View) -> str:
+        """Say who must learn of the view without this member before its process can be another one."""
+        known = self._changes.removal.known_by
+        voters = [voter.pid for voter in view.voters if voter.pid not in known]
+        return (
+            f"enough of the voters {self._listed(voters)} to learn that this process was removed by view "
+            f"{number_of(view.epoch)}: it can join anew then"
+        )
 
     def _silent(self, me: MemberId) -> list[int]:
         """Return the older members that have not entered this one's view; if all have, those that lack a mark."""

@@ -187,6 +187,20 @@ def only_known_outside(*, told: bool) -> LivingBuilder:
     return builder
 
 
+def ended_alone(*, speaks: bool) -> LivingBuilder:
+    """The first of two removes the other, dies, and is restarted: it says that it is a member, or had left and died
+    before the row that tells it. The other one wants to be a member."""
+    builder = LivingBuilder((0, 1), durable=True)
+    epoch = builder.decide(remove=[1])
+    builder.enter(0, epoch)
+    builder.crash(0)
+    builder.restart(0)
+    if speaks:
+        builder.live(0)
+    builder.phases()
+    return builder
+
+
 def orphaned(*, forced: bool) -> LivingBuilder:
     """An event of the third follows one of the first, which the second is never handed; an operator may have gone on
     with the second and third alone."""

@@ -7,6 +7,7 @@ from tests.check.living.living_builder import (
     ahead,
     closed_without,
     decided_alone,
+    ended_alone,
     forced_out,
     only_known_outside,
     orphaned,
@@ -140,3 +141,10 @@ def test_who_an_operator_goes_on_with_need_not_have_the_sequence_of_those_left_o
 
 def test_what_a_survivor_was_handed_before_an_operator_went_on_with_it_is_of_the_one_sequence() -> None:
     assert "uniform" in ahead(forced=True, before=True).broken()
+
+
+@pytest.mark.parametrize(("speaks", "outcome"), [(True, Outcome.BROKEN), (False, Outcome.UNKNOWN)])
+def test_a_member_that_says_nothing_after_a_restart_had_ended_and_lets_nobody_in(
+    speaks: bool, outcome: Outcome
+) -> None:
+    assert ended_alone(speaks=speaks).outcome("liveness") is outcome

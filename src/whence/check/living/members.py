@@ -133,6 +133,9 @@ class Membership:
         """Its last incarnation remembers across crashes."""
         self.is_silent = True
         """No row of the group is among its steps: crashes and restarts only."""
+        self.is_back = True
+        """It did something in the group since its process was last restarted. Who goes on says so at once; who says
+        nothing had ended, and died before the row that tells it."""
 
     @property
     def pid(self) -> int:
@@ -150,6 +153,7 @@ class Membership:
             self.first_inc = row[1]
         self.last_inc, self.is_durable = row[1], durable
         self.is_silent &= kind in _ENDS_UP
+        self.is_back = kind is not Kind.RESTART and (self.is_back or kind is not Kind.CRASH)
         if kind is Kind.VIEW:
             self.entered.append(row)
             own = view_of(row).find(self.pid)

@@ -10,11 +10,11 @@ they count as if they stayed. Where one of them lacks something, its application
 A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
 the run says when they must have come (`run.phases`: what was published until `live_until`), or that everything must
 (durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right (views 9): no
-quorum of its latest view is up; nobody that is up knows that view, which the first of two voters decided alone, and no
-quorum of the latest that somebody knows is up; or nobody has what a change needs and only an operator can help (traps
-T18, T26). With journals nobody is removed for being down: as long as a member of the latest view is, strict groups hand
-out nothing, and joiners do not become live. The same holds for a member that an operator forced into another generation
-and that has ended there.
+quorum of its latest view is up, where a member that says nothing after a restart had ended; nobody that is up knows
+that view, which the first of two voters decided alone, and no quorum of the latest that somebody knows is up; or nobody
+has what a change needs and only an operator can help (traps T18, T26). With journals nobody is removed for being down:
+as long as a member of the latest view is, strict groups hand out nothing, and joiners do not become live. The same
+holds for a member that an operator forced into another generation and that has ended there.
 """
 
 from collections.abc import Iterable
@@ -124,7 +124,7 @@ class Owed:
         view = living.latest.get(grp)
         if view is None:
             return f"nobody recorded a view of group {grp!r}"
-        up = [each.pid for each in living.staying.values() if each.grp == grp]
+        up = [each.pid for each in living.staying.values() if each.grp == grp and each.is_back]
         if not view.is_quorum(up):
             return f"group {grp!r} is blocked: no quorum of its latest view, {view_name(view.epoch)}, is up"
         if (known := living.known.get(grp, view)) != view and not known.is_quorum(self._up_in(known)):
@@ -142,7 +142,7 @@ class Owed:
         return [
             each.pid
             for process, each in living.memberships.items()
-            if each.grp == view.grp and living.up[process] and living.is_in(process, view.epoch)
+            if each.grp == view.grp and each.is_back and living.up[process] and living.is_in(process, view.epoch)
         ]
 
     def no_way_in(self, grp: str) -> str | None:

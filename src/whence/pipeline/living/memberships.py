@@ -126,7 +126,8 @@ def _with_claims(steps: DataFrame, line: WindowSpec) -> DataFrame:
 
 
 def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> DataFrame:
-    """Return every membership: whose it is, since which view, how it began and ended."""
+    """Return every membership: whose it is, since which view, how it began and ended. `back`: it did something since
+    its process was last restarted; who says nothing had ended, and died before the row that tells it."""
     here = place(F.col(INC), F.col(EV))
     within = ~F.col("beyond")
     live = F.struct(INC, EV, T_TRUE)
@@ -134,6 +135,7 @@ def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> Dat
     out = F.struct(INC, EV, T_TRUE, EPOCH, REASON, M_PID, M_INC, M_SEQ)
     wiped = F.coalesce(F.col(REASON) == WIPED, F.lit(False))
     ends = is_kind(Kind.LEAVE) | (is_kind(Kind.CRASH) & (~F.col("durable") | wiped))
+    last_done = F.coalesce(F.max_by(KIND, F.when(within & ~is_kind(Kind.CRASH), here)), F.lit(""))
     found = steps.groupBy(*PROCESS, GRP).agg(
         F.min(F.when(within, F.col(INC))).alias("first_inc"), F.max(F.when(within, F.col(INC))).alias(INC),
         F.max("claim").alias(JOINED), F.max_by("asked", F.when(F.col("asked").isNotNull(), here))[NONCE].alias(NONCE),
@@ -142,6 +144,7 @@ def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> Dat
         F.bool_or(within & ends).alias("ended"), F.max_by("durable", F.when(within, here)).alias("durable"),
         F.coalesce(F.max_by(KIND, F.when(is_kind(*TURNS), here)) != Kind.CRASH.value, F.lit(True)).alias("up"),
         F.bool_and(is_kind(*TURNS)).alias("silent"),
+        (last_done != Kind.RESTART.value).alias("back"),
         F.min_by(T_TRUE, F.when(within, here)).alias("began_at"),
     )  # fmt: skip
     in_group = Window.partitionBy(*_LINE).orderBy(LIFE)

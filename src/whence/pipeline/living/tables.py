@@ -192,7 +192,7 @@ class LivingTables(RunTables):
         )
         last = F.max_by(F.struct(F.col(EPOCH).alias("known"), "members", "voters"), EPOCH)
         known = rows.groupBy(RUN_ID, GRP).agg(last.alias("last")).select(RUN_ID, GRP, "last.*")
-        there = up.filter("not (ended or moved_on)").join(self.in_views, [*PROCESS, GRP])
+        there = up.filter("back and not (ended or moved_on)").join(self.in_views, [*PROCESS, GRP])
         there = there.join(known.select(RUN_ID, GRP, F.col("known").alias(EPOCH)), [RUN_ID, GRP, EPOCH], "left_semi")
         there = there.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
         judged = known.join(there, [RUN_ID, GRP], "left").withColumn("may_decide", _is_quorum())
@@ -242,7 +242,7 @@ class LivingTables(RunTables):
         that an operator forced into another generation, and that has ended there.
         """
         up = self.staying.groupBy(RUN_ID, GRP).agg(
-            F.collect_set(NODE).alias("there"), F.bool_or("ended").alias("has_ended")
+            F.collect_set(F.when(F.col("back"), F.col(NODE))).alias("there"), F.bool_or("ended").alias("has_ended")
         )
         helpless = (
             self.rows_of(Kind.NOTE)

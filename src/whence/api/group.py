@@ -240,7 +240,7 @@ class Group(TicketCalls, MembershipCalls):
     def members(self) -> tuple[Member, ...]:
         """Return the other members known now; of a causal group, all of them, connected or away. Of a closed group,
         none. Each is its number, and tells its name, its address, whether it is suspected, and its lag."""
-        return () if self._driver.left else tuple(map(self._member_of, self._driver.others()))
+        return () if self._driver.is_out else tuple(map(self._member_of, self._driver.others()))
 
     def member(self, who: int | str) -> Member:
         """Return what is known of a process, by its number (`delivery.sender`) or its name. Raises UsageError for a

@@ -27,7 +27,7 @@ class MembershipCalls:
         None in groups without views, and once this member is out.
         """
         member = self._driver.member
-        if not isinstance(member, Living) or self._driver.left:
+        if not isinstance(member, Living) or self._driver.is_out:
             return None
         return as_told(member.view_status(), self._peers)
 

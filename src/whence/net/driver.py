@@ -258,6 +258,11 @@ class Driver:
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
     @property
+    def is_out(self) -> bool:
+        """Tell whether the application has no member here any more."""
+        return self.left or self.verdict is not None
+
+    @property
     def former(self) -> RemovedError | None:
         """Return the verdict on the member that this process was before, if that is still to be told."""
         former = self.member.former if isinstance(self.member, Living) else None

@@ -360,7 +360,7 @@ class LiveNode:
         A member of a living group waits for the removal of one that is silent, if there is such; not without limit."""
         driver = self.drivers[group]
         try:
-            if driver.joined and not (driver.left or driver.verdict):
+            if driver.joined and not driver.is_out:
                 if self._returns(driver):
                     raise NotMemberError("it is away, and comes back")
                 driver.leave()
@@ -373,7 +373,7 @@ class LiveNode:
     async def leave_for_good(self, group: str) -> None:
         """Leave a living group, and wait until this process is out."""
         driver = self.drivers[group]
-        if not (driver.left or driver.verdict):
+        if not driver.is_out:
             driver.leave()
             await driver.until(lambda: driver.left)
         await self._close_group(group)
@@ -383,10 +383,7 @@ class LiveNode:
         parting = [
             group
             for group, driver in self.drivers.items()
-            if isinstance(driver.member, Living)
-            and driver.joined
-            and not (driver.left or driver.verdict)
-            and not self._returns(driver)
+            if isinstance(driver.member, Living) and driver.joined and not driver.is_out and not self._returns(driver)
         ]
         await asyncio.gather(*map(self.leave, parting))
 

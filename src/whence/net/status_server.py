@@ -48,8 +48,8 @@ async def serve_status(live: LiveNode, path: Path) -> Served:
             while line := await reader.readline():
                 writer.write(msgspec.json.encode(status(live) if line == STATUS else _obey(live, line)) + b"\n")
                 await writer.drain()
-        except (ConnectionError, ValueError):
-            pass
+        except (ConnectionError, ValueError, asyncio.CancelledError):
+            pass  # when the node ends, too: Python 3.11 logs a traceback for a handler that was cancelled
         finally:
             writer.close()
 
@@ -91,7 +91,7 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
                 (head + "Content-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n").encode() + body
             )
             await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

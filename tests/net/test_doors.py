@@ -33,6 +33,7 @@ from whence.net import living_opening
 from whence.net.membership import View
 from whence.net.peers import PeerTable
 from whence.net.status import status
+from whence.net.status_client import Leave, send_request
 from whence.net.status_server import serve_status
 
 NEVER_REMOVED: dict[str, Any] = {"remove_after_s": float("inf")}
@@ -161,6 +162,39 @@ def test_leaving_that_takes_long_says_whom_it_waits_for_goes_on_and_is_finished_
             await two.sees(2)
             await one.open()
             await two.sees(2, 1)
+
+    within(main())
+
+
+@pytest.mark.parametrize("how", ["Group.leave", "whence leave"])
+@BOTH
+def test_who_is_leaving_is_refused_at_once_whichever_way_it_publishes(
+    kind: dict[str, Any], how: str, tmp_path: Path
+) -> None:
+    """A receipt for what cannot be published any more would be a promise that nobody keeps."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True, heals=False) as made:
+            one, two = await made.found(1, 2)
+            served = await serve_status(one.node.live, tmp_path / "s")
+            await two.kill()  # so that it goes on leaving
+            accepted = await one.group.publish(b"in time")
+            leaving: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
+            if how == "Group.leave":
+                leaving = asyncio.ensure_future(one.group.leave(0.2))
+                await asyncio.sleep(0)
+            else:
+                await send_request(tmp_path / "s", Leave(GROUP, "for good"))
+            with pytest.raises(NotMemberError, match="this member is leaving group 'alps'"):
+                one.group.publish_nowait(b"too late")
+            for publishing in (one.group.publish(b"too late"), one.group.publish_many([b"too late"])):
+                with pytest.raises(NotMemberError, match="this member is leaving group 'alps'"):
+                    await publishing
+            await accepted.accepted()
+            await asyncio.wait([leaving])
+            assert isinstance(leaving.exception(), LeaveTimeoutError | None)
+            assert one.group.lost == 0
+            served.close()
 
     within(main())
 

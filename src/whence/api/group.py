@@ -20,7 +20,7 @@ from whence.api.inbox import Batches, Events, Inbox
 from whence.api.members import Member, member_of
 from whence.api.membership import MembershipCalls
 from whence.api.payloads import Payload, all_checked, checked
-from whence.api.publisher import Publisher
+from whence.api.publisher import Publisher, is_leaving
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
 from whence.api.tickets import TicketCalls
 from whence.core.ticket_status import TicketStatus
@@ -29,7 +29,6 @@ from whence.errors import (
     EventsLostError,
     JoinError,
     LeaveTimeoutError,
-    NotMemberError,
     RemovedError,
     UsageError,
 )
@@ -311,6 +310,7 @@ class Group(TicketCalls, MembershipCalls):
             check_may_leave(self._driver)
             if self._is_closing or self._node.groups.get(self.name) is not self:
                 raise self._closed_instead()
+            self.publisher.refuse(is_leaving(self.name))
             self._leaving = asyncio.ensure_future(self._leave())
             self._leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
@@ -339,7 +339,7 @@ class Group(TicketCalls, MembershipCalls):
     async def _leave(self) -> None:
         """Leave, however long it takes."""
         self.take_in_hand()
-        await self.publisher.drain(why=NotMemberError(f"this member is leaving group {self.name!r}"))
+        await self.publisher.drain(why=is_leaving(self.name))
         await self._node.live.leave_for_good(self.name)
         self._node.groups.pop(self.name, None)
 

@@ -117,7 +117,7 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
             return {}
         if isinstance(request, Leave):
             check_may_leave(driver)
-            driver.leave()
+            driver.on_leave()
             return {}
         if driver.ticket() is None:
             raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")

@@ -70,6 +70,8 @@ def test_a_dead_member_is_removed_long_before_those_who_wait_for_it_give_up() ->
         ({**CAUSAL, "settings": {"remove_after": 5}}, "no setting is called 'remove_after'; did you mean remove_after"),
         ({**CAUSAL, "settings": {"keeps": "all"}}, "no setting is called 'keeps'; did you mean keep"),
         ({**CAUSAL, "timeout_s": True}, "timeout_s is a number of seconds"),
+        ({**CAUSAL, "flush_s": 1e9}, "flush_s is a number of seconds from 0 to 60, not 1000000000.0"),
+        ({**CAUSAL, "inbox_events_max": True}, "inbox_events_max is a whole number from 1 on, not True"),
     ],
 )
 def test_a_wrong_option_is_named_as_it_was_given_in_one_sentence(given: dict[str, Any], words: str) -> None:
@@ -136,6 +138,28 @@ def test_times_may_be_given_in_seconds_wherever_settings_are(tmp_path: Path) -> 
             await two.sees(1, 2)
 
     within(main())
+
+
+@BOTH
+def test_a_call_that_means_nothing_here_is_refused_in_one_sentence(
+    kind: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would wait for ever, or blame something else."""
+
+    async def main() -> None:
+        async with join(1, status=tmp_path / "s") as node:
+            group = await node.open(GROUP, **kind, create=True)
+            with pytest.raises(UsageError, match="no event of group 'alps' is ever late: only order=\"timed\""):
+                group.late()
+            with pytest.raises(UsageError, match=f"level {kind['level']} has no tickets"):
+                group.declare_dead("nobody", 1)
+            with pytest.raises(UsageError, match="count is a whole number from 1 on, not True"):
+                await group.gathered(True)
+            declared = ["declare-dead", "nobody:1", "--group", GROUP, "--socket", str(tmp_path / "s")]
+            assert await asyncio.to_thread(command, declared) == 2
+
+    within(main())
+    assert f"runs at level {kind['level']}, which has no tickets" in capsys.readouterr().err
 
 
 # --- leaving ---

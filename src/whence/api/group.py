@@ -23,6 +23,7 @@ from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher, is_leaving
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
 from whence.api.tickets import TicketCalls
+from whence.core.level import Timed
 from whence.core.ticket_status import TicketStatus
 from whence.errors import (
     ClosedError,
@@ -178,9 +179,10 @@ class Group(TicketCalls, MembershipCalls):
         """Take an event or a batch, and everything handed out before it; without one, everything handed out so far.
 
         Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
-        next incarnation of a member that remembers. Elsewhere it takes what was handed out without asking for more.
-        Raises UsageError, where that is counted, for what was not handed out here in this incarnation; ClosedError
-        where it can no longer be counted. What a group handed out before it was closed may be acknowledged after that.
+        next incarnation of a member that remembers. With `ack="next"` it takes what was handed out without asking for
+        more, where events are counted one by one, because members remember; elsewhere it raises UsageError. So it does
+        for what was not handed out here in this incarnation; ClosedError where it can no longer be counted. What a
+        group handed out before it was closed may be acknowledged after that.
         """
         self._inbox.ack(upto)
 
@@ -192,6 +194,11 @@ class Group(TicketCalls, MembershipCalls):
     def manual(self) -> bool:
         """Tell whether the application itself acknowledges what it has taken."""
         return self._inbox.manual
+
+    @property
+    def counts_taken(self) -> bool:
+        """Tell whether what is handed out and taken is counted event by event, so that `ack` means something."""
+        return self._inbox.offsets.counts
 
     def take_in_hand(self) -> None:
         """Take everything that was handed out, because the application closes the group itself."""
@@ -216,7 +223,16 @@ class Group(TicketCalls, MembershipCalls):
         return Events(self._inbox)
 
     def late(self) -> AsyncIterator[LateEvent]:
-        """Return an iterator over events that came after their place in the order had passed."""
+        """Return an iterator over events that came after their place in the order had passed.
+
+        Raises UsageError where none ever do: only the timed order of level `total` goes on without an event.
+        """
+        context = self._driver.context
+        if not (isinstance(context.spec, Timed) and context.spec.has_late_events(context.settings)):
+            raise UsageError(
+                f'no event of group {self.name!r} is ever late: only order="timed" at level total goes on without an '
+                "event, and hands it out at the side when it comes"
+            )
         return self._inbox.late_events
 
     # --- the rest ---

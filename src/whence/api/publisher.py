@@ -24,6 +24,10 @@ FLUSH_BYTES = 256 << 10
 `flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (core/pacing.py). An
 application that publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
 
+FLUSH_S_MAX = 60.0
+"""The longest that events may be gathered for a bundle. More is refused: whoever gave it thought of another unit, and
+nobody would get what is published."""
+
 ALONE_BYTES = 16 << 10
 """Events published together go out at once if they have no more bytes than this. Larger ones are batched like single
 events: fewer, larger bundles cost every member less."""

@@ -312,6 +312,12 @@ class Group(TicketCalls, MembershipCalls):
         """Return the same group for values of a msgspec type instead of bytes. Raises UsageError for anything else."""
         return TypedGroup(self, kind)
 
+    @property
+    def stays(self) -> bool:
+        """Tell whether this process stays a member of a living group when the group is closed here, because it has a
+        data directory: others then wait for it until it is back or removed. `leave` ends that."""
+        return self._node.live.stays(self.name)
+
     async def leave(self, timeout_s: float | None = 30.0) -> None:
         """Leave a living group for good: what was published is settled, the others decide a view without this member,
         iterators end.
@@ -333,10 +339,12 @@ class Group(TicketCalls, MembershipCalls):
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(self._leaving)
         except TimeoutError:
+            waits_for = leaving_waits_for(self._driver)
             raise LeaveTimeoutError(
                 f"group {self.name!r} was not left within {timeout_s:g} s: this member goes on leaving, publishes "
-                f"nothing more, and waits for {leaving_waits_for(self._driver)}; call leave again to go on waiting, "
-                f"{without_the_dead(self._driver)}, or close the group here"
+                f"nothing more, and waits for {waits_for}; call leave again to go on waiting, "
+                f"{without_the_dead(self._driver)}, or close the group here",
+                waits_for,
             ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

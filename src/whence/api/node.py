@@ -284,8 +284,7 @@ class Node:
         check_timeout(timeout_s)
         check_count("inbox_events_max", inbox_events_max)
         check_settings(settings)
-        check_seconds("flush_s", flush_s, FLUSH_S_MAX)
-        check_seconds("publish_wait_s", publish_wait_s)
+        _check_lengths_of_time(flush_s, publish_wait_s)
         _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
         flags = {} if create is None else {"create": create}
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
@@ -366,6 +365,12 @@ def _check_create(group: str, create: bool | None, *, begun_together: bool) -> N
             f"group {group!r} is begun by its founders together, and create says whether one process begins it: "
             "leave create out, or the founders"
         )
+
+
+def _check_lengths_of_time(flush_s: float, publish_wait_s: float) -> None:
+    """Raise UsageError for what is none, or too long."""
+    check_seconds("flush_s", flush_s, FLUSH_S_MAX)
+    check_seconds("publish_wait_s", publish_wait_s)
 
 
 def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -22,6 +24,15 @@ LINES_AT_ONCE = 512
 MESSAGE_INTERVAL_S = 3.0
 """How long to wait for members between two messages about it."""
 
+
+Leave = Annotated[
+    bool,
+    typer.Option(
+        "--leave",
+        help="With --data at causal and total: leave the group for good when everything is published. Without it this "
+        "process stays a member that is away.",
+    ),
+]
 
 LEAVE_S = 30.0
 """How long to wait with --leave until the others have let this process go."""
@@ -63,14 +74,7 @@ def pub(
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
     data: live.Data = None,
-    leave: Annotated[
-        bool,
-        typer.Option(
-            "--leave",
-            help="With --data at causal and total: leave the group for good when everything is published. Without it "
-            "this process stays a member that is away.",
-        ),
-    ] = False,
+    leave: Leave = False,
     trace: live.Trace = None,
     payloads: live.Payloads = False,
     certs: live.Certs = None,
@@ -90,7 +94,6 @@ def pub(
     _check_until(until, data)
     ended = [live.parse_incarnation(text) for text in dead or []]
     live.set_up_logs(log)
-
     make = live.node_maker(
         listen, contact, cluster, certs, insecure, name, net, create=create, data=data, trace=trace, payloads=payloads
     )
@@ -105,8 +108,7 @@ def pub(
         async with live.opened_node(pid, data, make, name) as node:
             live.print_unreached(node)
             joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
-            who = node.name or str(node.pid)
-            try:
+            with _saying_who_stays(joined, who := node.name or str(node.pid)):
                 _check_leave(joined, leave)
                 await _get_ready(joined, ended, members)
                 count, receipt = await _publish_lines(joined, Lines(ndjson=ndjson))
@@ -114,10 +116,6 @@ def pub(
                     await _wait_until(receipt, until, timeout)
                 if leave:
                     await _leave(joined, who, count)
-            except BaseException:
-                if stays := _stays(joined, who):
-                    print_message(stays)
-                raise
             stays = _stays(joined, who)
             await joined.close()
         return count, stays
@@ -156,6 +154,17 @@ async def _leave(group: Group, who: str, count: int) -> None:
             f"{count} events are published, and {who} could not leave group {group.name!r} within {LEAVE_S:g} s: it "
             f"waited for {error.waits_for}"
         ) from None
+
+
+@contextmanager
+def _saying_who_stays(group: Group, who: str) -> Iterator[None]:
+    """Say that this process stays a member, where that is so, if the body fails. Raises what the body raises."""
+    try:
+        yield
+    except BaseException:
+        if stays := _stays(group, who):
+            print_message(stays)
+        raise
 
 
 def _stays(group: Group, who: str) -> str:

@@ -48,7 +48,7 @@ async def serve_status(live: LiveNode, path: Path) -> Served:
             while line := await reader.readline():
                 writer.write(msgspec.json.encode(status(live) if line == STATUS else _obey(live, line)) + b"\n")
                 await writer.drain()
-        except (ConnectionError, ValueError):
+        except (ConnectionError, ValueError, asyncio.CancelledError):  # the node ends while somebody asks it
             pass
         finally:
             writer.close()

@@ -202,7 +202,7 @@ class Group:
         return True
 
     async def _take_in_hand(self) -> None:
-        if not self.group.manual:
+        if self.group.counts_taken and not self.group.manual:
             with contextlib.suppress(ClosedError):
                 self.group.ack()
 

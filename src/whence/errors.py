@@ -187,6 +187,11 @@ class OutcomeUnknownError(WhenceError):
 class LeaveTimeoutError(OutcomeUnknownError, TimeoutError):
     """The group was not left in time, and the member is still leaving: names whom it waits for, and what to do."""
 
+    def __init__(self, sentence: str, waits_for: str = "") -> None:
+        super().__init__(sentence)
+        self.waits_for = waits_for
+        """Whom it waits for, and for what."""
+
 
 class EventsLostError(WhenceError):
     """Events whose publish had returned are lost, or may be: says how many, which, and why."""

@@ -81,7 +81,7 @@ async def take(group: Group, count: int) -> list[Delivery]:
             taken.append(delivery)
             if len(taken) == count:
                 break
-    if taken and not group.manual:
+    if taken and group.counts_taken and not group.manual:
         group.ack()
     return taken
 

@@ -289,6 +289,12 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),
         (("simulate", "--level", "optimistic", "--nodes", 3), "--nodes must be at least 4, not 3: tickets rest on"),
         (("node", "--pid", 1, "--group", "alps="), "NAME=LEVEL"),
+        (("node", "--pid", 1, "--group", "g=causal", "--group", "g=total"), "'g' two levels, causal and total"),
+        (
+            ("node", "--pid", 1, "--listen", "::1:0"),
+            "stands in brackets before its port, such as [::1]:4000, not '::1:0'",
+        ),
+        (("pub", "alps", "--contact", "127.0.0.1:1", "--certs", "nowhere"), "give --name, whose certificate it has"),
         (("pub", "alps", "--until", "stored"), "--until stored needs --data"),
         (("simulate", "--level", "strict"), "with whence-lab also its rivals cbcast"),
         (("simulate", "--level", "total", "--set", "delta=1000000000000"), "an hour is the limit"),

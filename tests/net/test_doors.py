@@ -33,6 +33,7 @@ from whence.net import living_opening
 from whence.net.membership import View
 from whence.net.peers import PeerTable
 from whence.net.status import status
+from whence.net.status_client import Leave, send_request
 from whence.net.status_server import serve_status
 
 NEVER_REMOVED: dict[str, Any] = {"remove_after_s": float("inf")}
@@ -69,6 +70,8 @@ def test_a_dead_member_is_removed_long_before_those_who_wait_for_it_give_up() ->
         ({**CAUSAL, "settings": {"remove_after": 5}}, "no setting is called 'remove_after'; did you mean remove_after"),
         ({**CAUSAL, "settings": {"keeps": "all"}}, "no setting is called 'keeps'; did you mean keep"),
         ({**CAUSAL, "timeout_s": True}, "timeout_s is a number of seconds"),
+        ({**CAUSAL, "flush_s": 1e9}, "flush_s is a number of seconds from 0 to 60, not 1000000000.0"),
+        ({**CAUSAL, "inbox_events_max": True}, "inbox_events_max is a whole number from 1 on, not True"),
     ],
 )
 def test_a_wrong_option_is_named_as_it_was_given_in_one_sentence(given: dict[str, Any], words: str) -> None:
@@ -137,6 +140,28 @@ def test_times_may_be_given_in_seconds_wherever_settings_are(tmp_path: Path) -> 
     within(main())
 
 
+@BOTH
+def test_a_call_that_means_nothing_here_is_refused_in_one_sentence(
+    kind: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would wait for ever, or blame something else."""
+
+    async def main() -> None:
+        async with join(1, status=tmp_path / "s") as node:
+            group = await node.open(GROUP, **kind, create=True)
+            with pytest.raises(UsageError, match="no event of group 'alps' is ever late: only order=\"timed\""):
+                group.late()
+            with pytest.raises(UsageError, match=f"level {kind['level']} has no tickets"):
+                group.declare_dead("nobody", 1)
+            with pytest.raises(UsageError, match="count is a whole number from 1 on, not True"):
+                await group.gathered(True)
+            declared = ["declare-dead", "nobody:1", "--group", GROUP, "--socket", str(tmp_path / "s")]
+            assert await asyncio.to_thread(command, declared) == 2
+
+    within(main())
+    assert f"runs at level {kind['level']}, which has no tickets" in capsys.readouterr().err
+
+
 # --- leaving ---
 
 
@@ -161,6 +186,39 @@ def test_leaving_that_takes_long_says_whom_it_waits_for_goes_on_and_is_finished_
             await two.sees(2)
             await one.open()
             await two.sees(2, 1)
+
+    within(main())
+
+
+@pytest.mark.parametrize("how", ["Group.leave", "whence leave"])
+@BOTH
+def test_who_is_leaving_is_refused_at_once_whichever_way_it_publishes(
+    kind: dict[str, Any], how: str, tmp_path: Path
+) -> None:
+    """A receipt for what cannot be published any more would be a promise that nobody keeps."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True, heals=False) as made:
+            one, two = await made.found(1, 2)
+            served = await serve_status(one.node.live, tmp_path / "s")
+            await two.kill()  # so that it goes on leaving
+            accepted = await one.group.publish(b"in time")
+            leaving: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
+            if how == "Group.leave":
+                leaving = asyncio.ensure_future(one.group.leave(0.2))
+                await asyncio.sleep(0)
+            else:
+                await send_request(tmp_path / "s", Leave(GROUP, "for good"))
+            with pytest.raises(NotMemberError, match="this member is leaving group 'alps'"):
+                one.group.publish_nowait(b"too late")
+            for publishing in (one.group.publish(b"too late"), one.group.publish_many([b"too late"])):
+                with pytest.raises(NotMemberError, match="this member is leaving group 'alps'"):
+                    await publishing
+            await accepted.accepted()
+            await asyncio.wait([leaving])
+            assert isinstance(leaving.exception(), LeaveTimeoutError | None)
+            assert one.group.lost == 0
+            served.close()
 
     within(main())
 

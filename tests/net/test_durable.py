@@ -318,3 +318,25 @@ def test_an_older_copy_of_a_readers_directory_is_found_out_when_it_waits_for_wha
                     await take(reader, 2)
 
     within(main())
+
+
+@pytest.mark.parametrize("end", [".journal", ".steps"])
+@pytest.mark.parametrize("level", ["causal", "total", "fifo"])
+def test_a_group_does_not_open_with_a_file_of_another_members_data_directory(
+    level: str, end: str, tmp_path: Path
+) -> None:
+    """Its own identity is beside it, and only the file itself can say whose it is: with another's promises two would
+    act as one member."""
+    name = f"{b'alps'.hex()}{end}"
+
+    async def main() -> None:
+        for pid in (1, 2):
+            async with join(pid, data=tmp_path / f"{pid}", status=False) as node:
+                group = await node.open("alps", level)
+                await group.publish(b"mine", until="accepted")
+        shutil.copy(tmp_path / "1" / "groups" / name, tmp_path / "2" / "groups" / name)
+        async with join(2, data=tmp_path / "2", status=False) as node:
+            with pytest.raises(StorageError, match=f"{name} is that of process 1, .*restore the whole data directory"):
+                await node.open("alps", level)
+
+    within(main())

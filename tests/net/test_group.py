@@ -260,7 +260,7 @@ def test_iterators_end_when_the_group_is_closed_and_publishing_is_refused() -> N
             await there.publish(b"last")
             assert [d.payload for d in await take(here, 1)] == [b"last"]
             reader = asyncio.create_task(take(here, 100))
-            late = asyncio.create_task(anext(here.late(), None))
+            late = asyncio.create_task(anext(here._inbox.late_events, None))
             await asyncio.sleep(0)  # both wait
             await here.close()
             assert await reader == []

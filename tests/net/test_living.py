@@ -526,13 +526,17 @@ def test_an_operator_lists_the_members_and_removes_a_dead_one(
             assert await asyncio.to_thread(command, ["remove", GROUP, "3", "--socket", str(tmp_path / "s")]) == 0
             await two.sees(1, 2)
             assert await asyncio.to_thread(command, ["members", GROUP, "--json", "--socket", str(tmp_path / "s")]) == 0
-            assert await asyncio.to_thread(command, ["remove", GROUP, "3", "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["remove", GROUP, "3", "--socket", str(tmp_path / "s")]) == 0
+            assert await asyncio.to_thread(command, ["remove", GROUP, "9", "--socket", str(tmp_path / "s")]) == 2
             assert await asyncio.to_thread(command, ["members", "andes", "--socket", str(tmp_path / "s")]) == 2
             served.close()
 
     within(main())
-    listed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    said = capsys.readouterr()
+    listed = json.loads(said.out.splitlines()[-1])
     assert [member["pid"] for member in listed["members"]] == [1, 2]
+    assert "process 3 is no member of group 'alps' any more: it left or was removed before" in said.err
+    assert "process 9 is no member of group 'alps'; these are: 1, 2" in said.err
 
 
 def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.net.test_commands import DEADLINE_S, WHENCE, whence
+from tests.net.live import within
+from tests.net.test_commands import DEADLINE_S, WHENCE, running, whence
+from whence.api.node import join
+from whence.cli import pub
+from whence.errors import OutcomeUnknownError
 from whence.net.proxy import free_port
 from whence.net.status_client import ask
 
@@ -121,6 +125,53 @@ def test_guests_join_a_group_without_founders_and_leave_it(level: str, tmp_path:
         listener.stdout.close()
         node.sees(level, 0)
         node.end()
+
+
+@LEVELS
+def test_a_guest_with_a_data_directory_says_that_it_stays_and_leaves_for_good_where_asked_to(
+    level: str, tmp_path: Path
+) -> None:
+    """A member that is away holds everybody up, and nobody expects that of a command that has ended."""
+    with nodes(tmp_path, 1, level, data=True) as (node,):
+        node.start()
+        node.up()
+        guest = [*WHENCE, "pub", level, "--level", level, "--name", "pubber", *node.contact]
+        guest += ["--data", str(tmp_path / "guest")]
+        for more, stays in ((), True), (("--leave",), False):
+            done = subprocess.run([*guest, *more], input="a\nb\n", capture_output=True, text=True, timeout=DEADLINE_S)
+            assert done.returncode == 0, done.stderr
+            assert (f"whence: pubber stays a member of group '{level}', and the others wait" in done.stderr) is stays
+            assert (f"whence remove {level} pubber at a member" in done.stderr) is stays
+            assert len(node.members(level)) == 1 + stays
+        node.end()
+
+
+def test_a_guest_that_cannot_leave_says_so_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two the second cannot decide a view without itself while the first is away."""
+    monkeypatch.setattr(pub, "LEAVE_S", 0.5)
+
+    async def main() -> None:
+        async with (
+            join(1, data=tmp_path / "1", status=False) as one,
+            join(2, data=tmp_path / "2", contacts=[one.address], status=False) as two,
+        ):
+            await one.open("alps", "causal", create=True)
+            joined = await two.open("alps", "causal")
+            assert pub._stays(joined, "pubber")
+            await one.live.close()
+            with pytest.raises(
+                OutcomeUnknownError, match=r"9 events are published, and pubber could not .* waited for 1"
+            ):
+                await pub._leave(joined, "pubber", 9)
+            assert pub._stays(joined, "pubber")
+
+    within(main())
+
+
+def test_a_guest_of_a_group_that_nobody_leaves_for_good_is_told_so(tmp_path: Path) -> None:
+    with running("--pid", 1, "--group", "alps=fifo", "--status", tmp_path / "s") as (_, told):
+        said = whence("pub", "alps", "--contact", told["address"], "--leave", stdin="a", code=2)
+    assert "--leave is for groups whose members change by views, and those of group 'alps' do not" in said
 
 
 @DATA

@@ -284,7 +284,7 @@ def test_with_manual_acknowledgement_nothing_else_takes() -> None:
 def test_what_is_no_delivery_cannot_be_acknowledged() -> None:
     async def main() -> None:
         async with nodes(2) as started:
-            here, there = await asyncio.gather(*[node.open("alps", settings=QUICK) for node in started])
+            here, there = await asyncio.gather(*[node.open("alps", settings=QUICK, ack="manual") for node in started])
             await here.gathered(2)
             await publish(here, 1)
             (taken,) = await take(there, 1)
@@ -292,6 +292,23 @@ def test_what_is_no_delivery_cannot_be_acknowledged() -> None:
                 with pytest.raises(UsageError, match=f"not {type(wrong).__name__}"):
                     there.ack(wrong)  # type: ignore[arg-type]
             there.ack(taken)
+
+    within(main())
+
+
+def test_what_is_not_counted_cannot_be_acknowledged() -> None:
+    """It would do nothing, and who calls it thinks that what is not acknowledged comes again."""
+
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            group = await node.open("alps")
+            await group.publish(b"mine")
+            delivery = await group.next(30)
+            for upto in (None, delivery):
+                with pytest.raises(
+                    UsageError, match=r'at level fifo an event counts .* open the group with ack="manual"'
+                ):
+                    group.ack(upto)
 
     within(main())
 

@@ -256,7 +256,7 @@ def begun_again(trace: Trace, rng: Random) -> Trace | None:
     """A group of the same name is begun separately: all of it happens once more, to later incarnations."""
     birth, later = (rng.randint(1, 9) << NUMBER_BITS + FORK_BITS), 20
     again = copy(trace)
-    _shift_epochs(again, lambda epoch: epoch + birth)
+    shift_epochs(again, lambda epoch: epoch + birth)
     for kind, rows in again.rows.items():
         for place, row in enumerate(rows):
             names = [
@@ -278,7 +278,7 @@ def forced_by_an_operator(trace: Trace, rng: Random) -> Trace | None:
     if len(epochs) < 2:
         return None
     since, line = rng.choice(epochs[1:]), (1 << GENERATION_AT) | (rng.randint(0, 99) << NUMBER_BITS)
-    _shift_epochs(trace, lambda epoch: epoch + line if epoch >= since else epoch)
+    shift_epochs(trace, lambda epoch: epoch + line if epoch >= since else epoch)
     return trace
 
 
@@ -297,7 +297,7 @@ def some_remember_nothing(trace: Trace, rng: Random) -> Trace | None:
     return trace
 
 
-def _shift_epochs(trace: Trace, shifted: Callable[[int], int]) -> None:
+def shift_epochs(trace: Trace, shifted: Callable[[int], int]) -> None:
     for kind in (Kind.PUBLISH, Kind.DELIVER, Kind.VIEW, Kind.JOIN, Kind.LEAVE):
         for place, row in enumerate(trace.rows[kind]):
             if (epoch := value(kind, row, "epoch")) is not None:

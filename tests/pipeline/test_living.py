@@ -4,6 +4,7 @@ Executions of an ideal group, simulated ones, clean and with planted bugs, and a
 of `damage` and `damage_living`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +23,17 @@ from tests.check.living.living_builder import (
     orphaned,
 )
 from tests.check.living.living_worlds import living_world
+from tests.check.living.test_events import builder_with_dead_voters
 from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
-from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves
+from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves, shift_epochs
 from tests.pipeline.engines import verify, write_report
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
 from whence.check.levels import LIVING, STRICT
+from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome
+from whence.epochs import NUMBER_BITS, first_epoch, forced_epoch
 from whence.pipeline.events import find_input
 from whence.pipeline.metrics import measures, run_metrics
 from whence.pipeline.verify import ALL_PROMISES
@@ -136,6 +140,42 @@ def test_a_group_that_everybody_left_is_judged_up_to_its_end(spark: SparkSession
     told = {verdict.promise: verdict.outcome for verdict in judged.verdicts}
     assert told["agreement"] is Outcome.HOLDS
     assert told["strict_total"] is Outcome.HOLDS
+
+
+def test_verify_names_views_by_their_numbers_as_check_does(spark: SparkSession, tmp_path: Path) -> None:
+    """An epoch is a large number that nobody knows the view by: it says which group and which generation it is of."""
+    generation = forced_epoch(first_epoch(99), 7) >> NUMBER_BITS << NUMBER_BITS
+    builders = {"blocked": builder_with_dead_voters(), "wrong": gone_back()}
+    for name, builder in builders.items():
+        builder.trace.run.run_id = name
+        shift_epochs(builder.trace, lambda epoch: epoch + generation)
+        write_trace(tmp_path, builder.trace)
+    said = {
+        judged.run.run_id: "; ".join(
+            [
+                verdict.sentence + "; ".join(found.sentence for found in verdict.violations)
+                for verdict in judged.verdicts
+            ]
+        )
+        for judged in verify(spark, [tmp_path]).runs
+    }
+    blocked = "no quorum of its latest view, 1 of generation 1, is up"
+    assert blocked in said["blocked"]
+    assert blocked in builders["blocked"].verdict("agreement").sentence
+    assert "went back from view 1 of generation 1 to view 0 of generation 1" in said["wrong"]
+    assert not re.search(r"[0-9]{8}", "".join(said.values()))
+
+
+def gone_back() -> LivingBuilder:
+    """A member enters views back and forth, and publishes and is out where it is not."""
+    builder = LivingBuilder()
+    builder.change(add=[3])
+    builder.enter(1, 0)
+    builder.enter(1, 0, [MemberId(0, 1, 0), MemberId(5, 1, 5)])
+    builder.tell(1, 3)
+    builder.out(2, 1, None)
+    builder.phases()
+    return builder
 
 
 def test_runs_on_views_and_others_are_judged_side_by_side(spark: SparkSession, tmp_path: Path) -> None:

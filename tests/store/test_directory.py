@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from whence.errors import StorageError, UsageError
@@ -139,6 +140,32 @@ def test_files_of_a_group_that_are_gone_are_missed(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"\.journal of group 'alps' was kept in the data directory and is gone"):
         again.check_stored("alps", [journal, steps])
     again.check_stored("andes", [again.stem("andes").with_suffix(".journal")])
+    again.close()
+
+
+def test_every_directory_has_a_number_of_its_own_that_it_keeps(tmp_path: Path) -> None:
+    """Two processes of two clusters may have one pid, and one process two directories."""
+    owners = []
+    for name in ("one", "one", "two"):
+        directory = DataDirectory(tmp_path / name, 7)
+        owners.append(directory.owner())
+        directory.close()
+    assert owners[0] == owners[1] != owners[2]
+    assert owners[0].pid == owners[2].pid == 7
+
+
+def test_a_directory_that_stored_groups_before_there_were_numbers_gets_none(tmp_path: Path) -> None:
+    """A version without them drops the number when it writes the file; the groups' files may have it still."""
+    directory = DataDirectory(tmp_path, 7)
+    directory.note_stored("alps")
+    directory.close()
+    file = tmp_path / "identity"
+    fields = msgspec.json.decode(file.read_bytes().split(b"\n")[0])
+    del fields["directory"]
+    text = msgspec.json.encode(fields)
+    file.write_bytes(text + b"\n%08x\n" % crc32(text))
+    again = DataDirectory(tmp_path, 7)
+    assert again.owner() == (7, 0)
     again.close()
 
 

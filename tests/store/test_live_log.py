@@ -14,6 +14,7 @@ from whence.errors import LimitError, StorageError
 from whence.store import log as module
 from whence.store.journal import FORMAT, head
 from whence.store.log import RECORD_BYTES_MAX, DiskFile, Log
+from whence.store.owner import Owner
 
 RECORDS = [b"\x00", b"a", b"bb" * 1000, b"\x00" * 9]
 
@@ -270,3 +271,60 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_process_is_killed(tmp_pa
         assert log.records == [b"%d" % number for number in range(len(log.records))]
         assert not acknowledged or len(log.records) >= int(acknowledged[-1])
         log.close()
+
+
+# --- whose it is ---
+
+MINE, OTHERS, ELSEWHERE = Owner(7, 99), Owner(8, 98), Owner(7, 98)
+
+
+def opened_by(path: Path, owner: Owner | None) -> list[bytes]:
+    """Open a journal, close it, and return its records."""
+    log = Log(path, owner=owner)
+    log.close()
+    return log.records
+
+
+def test_a_journal_of_another_process_or_directory_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+    """What it holds are another member's promises: a process that went on with them would be two members at once."""
+    path = tmp_path / "journal"
+    log = Log(path, owner=MINE)
+    log.append([b"one"])
+    log.sync()
+    log.close()
+    whole = path.read_bytes()
+    for other, words in (
+        (OTHERS, "is that of process 7, and this is process 8"),
+        (ELSEWHERE, "another data directory"),
+    ):
+        with pytest.raises(StorageError, match=f"{path} .*{words}.*nothing was changed: restore the whole"):
+            Log(path, owner=other)
+    assert path.read_bytes() == whole
+    assert opened_by(path, MINE) == opened_by(path, Owner(7)) == opened_by(path, None) == [b"one"]
+
+
+def test_a_journal_that_does_not_say_whose_it_is_opens_and_says_it_from_then_on(tmp_path: Path) -> None:
+    """Earlier versions wrote such ones."""
+    path = tmp_path / "journal"
+    log = Log(path)
+    log.append([b"one", b"two"])
+    log.sync()
+    log.close()
+    assert opened_by(path, MINE) == [b"one", b"two"]
+    size = path.stat().st_size
+    assert opened_by(path, MINE) == [b"one", b"two"]
+    assert path.stat().st_size == size, "it is said once"
+    with pytest.raises(StorageError, match="is that of process 7"):
+        Log(path, owner=OTHERS)
+
+
+def test_a_journal_that_is_rewritten_still_says_whose_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    log = Log(path, owner=MINE)
+    log.append([b"one", b"two"])
+    log.sync()
+    log.rewrite([(b"", b"both")])
+    log.close()
+    assert opened_by(path, MINE) == [b"both"]
+    with pytest.raises(StorageError, match="is that of process 7"):
+        Log(path, owner=OTHERS)

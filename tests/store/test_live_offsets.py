@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from whence.errors import StorageError
 from whence.limits import CLOCK_NODES_MAX
 from whence.store.consumer_offsets import ConsumerOffsets
+from whence.store.owner import Owner
 
 
 def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
@@ -119,17 +120,21 @@ def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
 
 
-@pytest.mark.parametrize("written_as", [3, 4])
-def test_numbers_of_the_third_and_fourth_format_are_taken_over_and_checked(tmp_path: Path, written_as: int) -> None:
-    """The third has no positions of what is in hand; a flipped bit is seen before it is turned into the present one."""
+@pytest.mark.parametrize("written_as", [3, 4, 5])
+def test_numbers_of_former_formats_are_taken_over_and_checked(tmp_path: Path, written_as: int) -> None:
+    """The third has no positions of what is in hand, the fifth does not say whose it is; a flipped bit is seen before
+    it is turned into the present one."""
     steps = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
     steps.take_of(2, 5, whole=True)
     steps.hand(2, 1 << 16 | 5)
     steps.place(2, 7, 5)
     steps.displace(1, 6, 2, 5)
-    all_words = memoryview(bytes(steps._memory)).cast("Q").tolist()[:-1]
+    all_words = memoryview(bytes(steps._memory)).cast("Q").tolist()[:-3]
     words = all_words[: 4 + 2 * CLOCK_NODES_MAX] if written_as == 3 else all_words
-    former = pack(f"<{len(words) + 1}Q", *[word - (1 << 57) for word in words], written_as << 57 | written_as)
+    if written_as < 5:
+        words = [word - (1 << 57) for word in words]
+    check = written_as if written_as < 5 else written_as + 1
+    former = pack(f"<{len(words) + 1}Q", *words, check << 57 | written_as)
     (tmp_path / "steps").write_bytes(former)
     for _ in range(2):
         taken_over = ConsumerOffsets.at(tmp_path / "steps")
@@ -143,6 +148,28 @@ def test_numbers_of_the_third_and_fourth_format_are_taken_over_and_checked(tmp_p
         (tmp_path / "damaged").write_bytes(damaged)
         with pytest.raises(StorageError, match="damaged"):
             ConsumerOffsets.at(tmp_path / "damaged")
+
+
+def test_counters_of_another_process_or_directory_are_refused(tmp_path: Path) -> None:
+    """They would say that this application has taken what another one took."""
+    path = tmp_path / "steps"
+    steps = ConsumerOffsets.at(path)
+    steps.take(3)
+    steps.close()
+    ConsumerOffsets.at(path, Owner(7)).close()
+    ConsumerOffsets.at(path, Owner(7, 99)).close()
+    whole = path.read_bytes()
+    for other, words in (
+        (Owner(8, 99), "is that of process 7, and this is process 8"),
+        (Owner(7, 98), "another data d"),
+    ):
+        with pytest.raises(StorageError, match=f"{path} .*{words}.*nothing was changed: restore the whole"):
+            ConsumerOffsets.at(path, other)
+    assert path.read_bytes() == whole
+    for own in (Owner(7, 99), Owner(7), Owner(7, 99), None):
+        again = ConsumerOffsets.at(path, own)
+        assert again.taken == 3
+        again.close()
 
 
 class Watched:

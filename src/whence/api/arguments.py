@@ -10,12 +10,13 @@ from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Raise UsageError for a value that is not a length of time."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= SECONDS_MAX:
+def check_seconds(name: str, value: object, most: float = SECONDS_MAX) -> None:
+    """Raise UsageError for a value that is not a length of time, or is longer than `most`."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
         too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
+        upto = "on" if most == SECONDS_MAX else f"to {most:g}"
         raise UsageError(
-            f"{name} is a number of seconds from 0 on, not {'more than 10**9' if too_many else repr(value)}"
+            f"{name} is a number of seconds from 0 {upto}, not {'more than 10**9' if too_many else repr(value)}"
         )
 
 
@@ -27,7 +28,7 @@ def check_timeout(value: object, name: str = "timeout_s") -> None:
 
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise UsageError for a value that is not a count of at least `least`."""
-    if not isinstance(value, int) or value < least:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name} is a whole number from {least} on, not {value!r}")
 
 

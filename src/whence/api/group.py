@@ -20,16 +20,16 @@ from whence.api.inbox import Batches, Events, Inbox
 from whence.api.members import Member, member_of
 from whence.api.membership import MembershipCalls
 from whence.api.payloads import Payload, all_checked, checked
-from whence.api.publisher import Publisher
+from whence.api.publisher import Publisher, is_leaving
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
 from whence.api.tickets import TicketCalls
+from whence.core.level import Timed
 from whence.core.ticket_status import TicketStatus
 from whence.errors import (
     ClosedError,
     EventsLostError,
     JoinError,
     LeaveTimeoutError,
-    NotMemberError,
     RemovedError,
     UsageError,
 )
@@ -179,9 +179,10 @@ class Group(TicketCalls, MembershipCalls):
         """Take an event or a batch, and everything handed out before it; without one, everything handed out so far.
 
         Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
-        next incarnation of a member that remembers. Elsewhere it takes what was handed out without asking for more.
-        Raises UsageError, where that is counted, for what was not handed out here in this incarnation; ClosedError
-        where it can no longer be counted. What a group handed out before it was closed may be acknowledged after that.
+        next incarnation of a member that remembers. With `ack="next"` it takes what was handed out without asking for
+        more, where events are counted one by one, because members remember; elsewhere it raises UsageError. So it does
+        for what was not handed out here in this incarnation; ClosedError where it can no longer be counted. What a
+        group handed out before it was closed may be acknowledged after that.
         """
         self._inbox.ack(upto)
 
@@ -193,6 +194,11 @@ class Group(TicketCalls, MembershipCalls):
     def manual(self) -> bool:
         """Tell whether the application itself acknowledges what it has taken."""
         return self._inbox.manual
+
+    @property
+    def counts_taken(self) -> bool:
+        """Tell whether what is handed out and taken is counted event by event, so that `ack` means something."""
+        return self._inbox.offsets.counts
 
     def take_in_hand(self) -> None:
         """Take everything that was handed out, because the application closes the group itself."""
@@ -217,7 +223,16 @@ class Group(TicketCalls, MembershipCalls):
         return Events(self._inbox)
 
     def late(self) -> AsyncIterator[LateEvent]:
-        """Return an iterator over events that came after their place in the order had passed."""
+        """Return an iterator over events that came after their place in the order had passed.
+
+        Raises UsageError where none ever do: only the timed order of level `total` goes on without an event.
+        """
+        context = self._driver.context
+        if not (isinstance(context.spec, Timed) and context.spec.has_late_events(context.settings)):
+            raise UsageError(
+                f'no event of group {self.name!r} is ever late: only order="timed" at level total goes on without an '
+                "event, and hands it out at the side when it comes"
+            )
         return self._inbox.late_events
 
     # --- the rest ---
@@ -297,6 +312,12 @@ class Group(TicketCalls, MembershipCalls):
         """Return the same group for values of a msgspec type instead of bytes. Raises UsageError for anything else."""
         return TypedGroup(self, kind)
 
+    @property
+    def stays(self) -> bool:
+        """Tell whether this process stays a member of a living group when the group is closed here, because it has a
+        data directory: others then wait for it until it is back or removed. `leave` ends that."""
+        return self._node.live.stays(self.name)
+
     async def leave(self, timeout_s: float | None = 30.0) -> None:
         """Leave a living group for good: what was published is settled, the others decide a view without this member,
         iterators end.
@@ -311,16 +332,19 @@ class Group(TicketCalls, MembershipCalls):
             check_may_leave(self._driver)
             if self._is_closing or self._node.groups.get(self.name) is not self:
                 raise self._closed_instead()
+            self.publisher.refuse(is_leaving(self.name))
             self._leaving = asyncio.ensure_future(self._leave())
             self._leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(self._leaving)
         except TimeoutError:
+            waits_for = leaving_waits_for(self._driver)
             raise LeaveTimeoutError(
                 f"group {self.name!r} was not left within {timeout_s:g} s: this member goes on leaving, publishes "
-                f"nothing more, and waits for {leaving_waits_for(self._driver)}; call leave again to go on waiting, "
-                f"{without_the_dead(self._driver)}, or close the group here"
+                f"nothing more, and waits for {waits_for}; call leave again to go on waiting, "
+                f"{without_the_dead(self._driver)}, or close the group here",
+                waits_for,
             ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -339,7 +363,7 @@ class Group(TicketCalls, MembershipCalls):
     async def _leave(self) -> None:
         """Leave, however long it takes."""
         self.take_in_hand()
-        await self.publisher.drain(why=NotMemberError(f"this member is leaving group {self.name!r}"))
+        await self.publisher.drain(why=is_leaving(self.name))
         await self._node.live.leave_for_good(self.name)
         self._node.groups.pop(self.name, None)
 

@@ -239,13 +239,17 @@ class Inbox:
         await self._arrived.wait()
 
     def ack(self, upto: Delivery | Batch | None) -> None:
-        """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError."""
+        """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError, also
+        where events are not counted one by one."""
         if not isinstance(upto, Delivery | Batch | None):
             raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
         if self.ended and self.offsets.closed:
             raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
         if not self.offsets.counts:
-            return
+            raise UsageError(
+                f"at level {self.level} an event counts as taken when it is handed out: open the group with "
+                'ack="manual" to acknowledge events yourself'
+            )
         handed = self.offsets.handed
         inbox = self._number
         if isinstance(upto, Batch):

@@ -34,6 +34,7 @@ from whence.api.delivery import Batch
 from whence.api.group import Group
 from whence.api.inbox import Ack, Inbox, Overflow
 from whence.api.numbering import Numbering
+from whence.api.publisher import FLUSH_S_MAX
 from whence.core.links.greeting import HOST_CHARS_MAX, host_port, is_host
 from whence.errors import (
     ClosedError,
@@ -283,7 +284,7 @@ class Node:
         check_timeout(timeout_s)
         check_count("inbox_events_max", inbox_events_max)
         check_settings(settings)
-        _check_each(check_seconds, flush_s=flush_s, publish_wait_s=publish_wait_s)
+        _check_lengths_of_time(flush_s, publish_wait_s)
         _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
         flags = {} if create is None else {"create": create}
         _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
@@ -364,6 +365,12 @@ def _check_create(group: str, create: bool | None, *, begun_together: bool) -> N
             f"group {group!r} is begun by its founders together, and create says whether one process begins it: "
             "leave create out, or the founders"
         )
+
+
+def _check_lengths_of_time(flush_s: float, publish_wait_s: float) -> None:
+    """Raise UsageError for what is none, or too long."""
+    check_seconds("flush_s", flush_s, FLUSH_S_MAX)
+    check_seconds("publish_wait_s", publish_wait_s)
 
 
 def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:
@@ -469,6 +476,8 @@ def endpoint(text: object) -> tuple[str, int]:
     host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise UsageError(f"an IPv6 address stands in brackets before its port, such as [::1]:4000, not {text!r}")
     return _ascii_host(host.strip("[]") or "0.0.0.0"), int(port)
 
 

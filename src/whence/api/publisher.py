@@ -15,7 +15,7 @@ from whence.api.lost import LostEvents
 from whence.api.receipts import PendingBundle, Receipt
 from whence.api.room import AGAIN_S, Room
 from whence.core.flow import Reason, passes
-from whence.errors import ClosedError, EventsLostError, WhenceError
+from whence.errors import ClosedError, EventsLostError, NotMemberError, WhenceError
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 
@@ -23,6 +23,10 @@ FLUSH_BYTES = 256 << 10
 """A bundle is sent when it has the most events one may have, or this many bytes; else at the end of the turn or
 `flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (core/pacing.py). An
 application that publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
+
+FLUSH_S_MAX = 60.0
+"""The longest that events may be gathered for a bundle. More is refused: whoever gave it thought of another unit, and
+nobody would get what is published."""
 
 ALONE_BYTES = 16 << 10
 """Events published together go out at once if they have no more bytes than this. Larger ones are batched like single
@@ -56,7 +60,9 @@ class Publisher:
         self.pending: PendingBundle | None = None
         """Events that were accepted and not handed to the member yet."""
         self._timer: asyncio.Handle | None = None
-        driver.on_stop = self.flush
+        self._leaving: asyncio.Future[None] | None = None
+        """Set while an operator wants the member to leave, and it does not take what is pending yet."""
+        driver.on_stop, driver.on_leave = self.flush, self.leave
 
     def load(self, payloads: Sequence[bytes], size: int, *, alone: bool = False) -> Receipt | None:
         """Add events to the next bundle; return None where they must wait. Raises the error that refuses them.
@@ -148,11 +154,29 @@ class Publisher:
             self._timer.cancel()
         self._timer = self._loop.call_soon(self.flush)
 
+    def refuse(self, why: WhenceError) -> None:
+        """Accept nothing more: from now on calls that publish raise `why`, or what stopped the member."""
+        self._flow.close(self._driver.failure or why)
+
+    def leave(self) -> None:
+        """Accept nothing more, and let the member leave the group once it has taken what is pending."""
+        self.refuse(is_leaving(self._driver.group))
+        self.flush()
+        if self.pending is None:
+            self._driver.leave()
+        elif self._leaving is None:
+            self._leaving = asyncio.ensure_future(self._leave())
+
+    async def _leave(self) -> None:
+        await self.drain(why=is_leaving(self._driver.group))
+        if not self._driver.left:
+            self._driver.leave()
+
     async def drain(self, *, patiently: bool = True, why: WhenceError | None = None) -> None:
         """Accept nothing more, and wait until the member takes what is pending; after `publish_wait_s` it is lost.
         `why` is raised by calls that publish from now on."""
         driver, flow = self._driver, self._flow
-        flow.close(driver.failure or why or ClosedError(f"group {driver.group!r} is closed"))
+        self.refuse(why or ClosedError(f"group {driver.group!r} is closed"))
         self.flush()
         if patiently:
             await self.room.drained()
@@ -164,3 +188,8 @@ class Publisher:
             told = f"the group was closed{waited}, before the member could take them: {flow.describe(Reason.MEMBER)}"
             self.lost.lose(pending, ClosedError(told))
         flow.refused = None
+
+
+def is_leaving(group: str) -> NotMemberError:
+    """Return why a member that leaves publishes nothing more."""
+    return NotMemberError(f"this member is leaving group {group!r}")

@@ -73,13 +73,13 @@ class TicketCalls:
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
         once. Raises UsageError if the peer was heard from a moment ago, or the level has no tickets.
         """
+        self._check_has_tickets()
         pid = number_of(self._peers, who) if isinstance(who, str) else who
         if not _is_number(pid, MERGED_PEER_ID_MAX) or not _is_number(incarnation, INCARNATION_MAX):
             raise UsageError(
                 f"a process is a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation from 0 to {INCARNATION_MAX}, "
                 f"not {pid!r} and {incarnation!r}"
             )
-        self._check_has_tickets()
         self._driver.act("declare_dead", dead_argument(Process(pid, incarnation)))
 
     def _check_has_tickets(self) -> None:

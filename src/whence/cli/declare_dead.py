@@ -2,12 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from whence.cli.live import NodeName, parse_incarnation
 from whence.cli.output import print_json, print_message
+from whence.errors import UsageError
 from whence.net.status_client import DeclareDead, ask, pid_of, send_request, the_node
 
 
@@ -29,9 +30,18 @@ def declare_dead(
     """
     who, incarnation = parse_incarnation(process)
     path = the_node(pid, socket, name)
-    dead = pid_of(asyncio.run(ask(path)), who) if isinstance(who, str) else who
+    dead = _pid_of(asyncio.run(ask(path)), group, who)
     asyncio.run(send_request(path, DeclareDead(group, dead, incarnation)))
     if json:
         print_json(0, group=group, pid=dead, incarnation=incarnation)
     else:
         print_message(f"process {who}, incarnation {incarnation}, counts as dead in group {group!r}")
+
+
+def _pid_of(status: dict[str, Any], group: str, who: int | str) -> int:
+    """Return the pid of a process, as a node knows it. Raises UsageError, before it looks for a name, where the level
+    has no tickets."""
+    level = next((each["level"] for each in status["groups"] if each["name"] == group and each["ticket"] is None), None)
+    if level is not None:
+        raise UsageError(f"group {group!r} runs at level {level}, which has no tickets")
+    return pid_of(status, who) if isinstance(who, str) else who

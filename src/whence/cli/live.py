@@ -210,6 +210,10 @@ def make_node(
     files: dict[str, Any] = {}
     if certs is not None:
         stem = f"member-{name if name is not None else pid}"
+        if name is None and not (certs / f"{stem}.pem").exists():
+            raise UsageError(
+                f"--certs {certs} has no certificate of process {pid}: give --name, whose certificate it has"
+            )
         files = {"certificate": certs / f"{stem}.pem", "key": certs / f"{stem}.key", "authority": certs / "ca.pem"}
     return join(
         name, pid=pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more

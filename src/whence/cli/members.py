@@ -76,12 +76,14 @@ def remove(
 
     Those that stay must contain a quorum of the voters. What the removed has not shared yet never takes effect; should
     it run, it learns that, and may join as a new member. Example: whence remove alps billing-3 --name billing-1
-    Exit code 0: it is out. 2: refused, not decided in time (it stays wanted), or no such node runs here.
+    Exit code 0: it is out, or was before. 2: refused, not decided in time (it stays wanted), or no such node runs here.
     """
     check_timeout(timeout, "--timeout")
-    removed = asyncio.run(_remove(the_node(pid, socket, name), group, process, timeout))
+    removed, was_out = asyncio.run(_remove(the_node(pid, socket, name), group, process, timeout))
     if json:
         print_json(0, group=group, pid=removed)
+    elif was_out:
+        print_message(f"process {process} is no member of group {group!r} any more: it left or was removed before")
     else:
         print_message(f"process {process} is no longer a member of group {group!r}")
 
@@ -106,11 +108,13 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     return view
 
 
-async def _remove(path: Path, group: str, who: str, timeout_s: float) -> int:
-    """Remove a member, and wait until it is out; return its pid. Raises JoinError, UsageError, OutcomeUnknownError."""
+async def _remove(path: Path, group: str, who: str, timeout_s: float) -> tuple[int, bool]:
+    """Remove a member, and wait until it is out; return its pid, and whether it was out before. Raises JoinError,
+    UsageError, OutcomeUnknownError."""
     process = pid_of(await ask(path), who)
     before = _joined(await view_of(path, group), process)
-    await send_request(path, Remove(group, process))
+    if (await send_request(path, Remove(group, process))).get("out"):
+        return process, True
     try:
         async with asyncio.timeout(timeout_s):
             while _joined(await view_of(path, group), process) == before:
@@ -122,7 +126,7 @@ async def _remove(path: Path, group: str, who: str, timeout_s: float) -> int:
         raise OutcomeUnknownError(
             f"process {who} is still a member after {timeout_s:g} s; its removal stays wanted and waits for {waits}"
         ) from None
-    return process
+    return process, False
 
 
 def _joined(view: dict[str, Any], pid: int) -> int | None:

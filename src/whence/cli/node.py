@@ -114,11 +114,13 @@ def node(
 
 
 def _groups(pairs: list[str]) -> dict[str, str]:
-    groups = {}
+    groups: dict[str, str] = {}
     for pair in pairs:
         name, _, level = pair.rpartition("=")  # a name may have one of its own, a level has none
         if not name or not level:
             raise UsageError(f"--group takes NAME=LEVEL, such as alps=fifo, not {pair!r}")
+        if groups.get(name, level) != level:
+            raise UsageError(f"--group gives {name!r} two levels, {groups[name]} and {level}: a group has one level")
         groups[name] = level
     return groups
 

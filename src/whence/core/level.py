@@ -156,6 +156,15 @@ class Retained(Protocol):
 
 
 @runtime_checkable
+class Timed(Protocol):
+    """Its members go on without an event that does not come in time, at least with some settings, and hand it out at
+    the side when it comes. Else no event is ever late."""
+
+    def has_late_events(self, settings: Any) -> bool:
+        """Tell whether they do with these settings."""
+
+
+@runtime_checkable
 class Unordered(Protocol):
     """A level that may deliver a publisher's events in any order: what comes after a hole says nothing about it."""
 

@@ -227,6 +227,9 @@ class Living(Protocol):
     def opening_waits_for(self) -> str:
         """Say what it waits for before it is live; empty if it is."""
 
+    def was_member(self, pid: int) -> bool:
+        """Tell whether a process was a member in a view that this one remembers, and is none in its latest."""
+
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
 

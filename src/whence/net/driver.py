@@ -63,6 +63,8 @@ class Driver:
         back to find nobody that could tell."""
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the member stops: what was accepted and is pending for it is lost."""
+        self.on_leave: Callable[[], None] = self.leave
+        """Called when an operator wants the member to leave: what was accepted goes out before it does."""
         self.failure: WhenceError | None = None
         self.verdict: RemovedError | None = None
         """What the application is told as soon as the member knows that it is out; it may have to tell others yet."""

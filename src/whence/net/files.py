@@ -48,9 +48,10 @@ class GroupFiles:
             stem = self._data.stem(group)
             journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
             self._data.check_stored(group, [journal, counters])
-            offsets = ConsumerOffsets.at(counters)
+            owner = self._data.owner()
+            offsets = ConsumerOffsets.at(counters, owner)
             try:
-                self.storage[group] = GroupStorage(Commit(Log(journal)), offsets)
+                self.storage[group] = GroupStorage(Commit(Log(journal, owner=owner)), offsets)
             except BaseException:
                 offsets.close()
                 raise

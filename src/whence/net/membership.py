@@ -130,6 +130,12 @@ def without_the_dead(driver: "Driver") -> str:
     )
 
 
+def is_out(driver: "Driver", pid: int) -> bool:
+    """Tell whether a process was a member and is none any more. Raises UsageError as `living` does."""
+    member = living(driver)
+    return member.is_member and member.was_member(pid)
+
+
 def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
     """Begin to remove another member; return what it is. Raises QuorumError where those that stay may not decide it,
     UsageError."""

@@ -387,6 +387,11 @@ class LiveNode:
         ]
         await asyncio.gather(*map(self.leave, parting))
 
+    def stays(self, group: str) -> bool:
+        """Tell whether this process is a member of a living group, and stays one when it closes the group."""
+        driver = self.drivers.get(group)
+        return driver is not None and driver.joined and not driver.left and self._returns(driver)
+
     def _returns(self, driver: Driver) -> bool:
         """Tell whether a member of a living group stays one while it is closed."""
         context = driver.context

@@ -145,11 +145,13 @@ def pid_of(status: dict[str, Any], who: str) -> int:
     return pid
 
 
-async def send_request(path: Path, request: OperatorRequest) -> None:
-    """Send an operator's request to the node behind a local socket. Raises JoinError, UsageError."""
+async def send_request(path: Path, request: OperatorRequest) -> dict[str, Any]:
+    """Send an operator's request to the node behind a local socket; return its answer, which says `out` where who is to
+    be removed is no member any more. Raises JoinError, UsageError."""
     answer = await ask(path, msgspec.json.encode(request) + b"\n")
     if "error" in answer:
         raise UsageError(answer["error"])
+    return answer
 
 
 async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import msgspec
 
 from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
-from whence.net.membership import begin_force, begin_removal, check_may_leave
+from whence.net.membership import begin_force, begin_removal, check_may_leave, is_out
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
 from whence.net.status import status
@@ -110,6 +110,8 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
         if driver is None:
             raise UsageError(f"this node is in no group {request.group!r}")
         if isinstance(request, Remove):
+            if is_out(driver, request.remove):
+                return {"out": True}
             begin_removal(driver, request.remove)
             return {}
         if isinstance(request, Force):
@@ -117,7 +119,7 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
             return {}
         if isinstance(request, Leave):
             check_may_leave(driver)
-            driver.leave()
+            driver.on_leave()
             return {}
         if driver.ticket() is None:
             raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")

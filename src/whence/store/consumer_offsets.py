@@ -24,27 +24,32 @@ from pathlib import Path
 from whence.errors import StorageError
 from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
 from whence.store.log import WHAT_TO_DO, make_directory
+from whence.store.owner import Owner
 
 _TAKEN, _REPORTED, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
 _HANDED, _PLACED, _DISPLACED = [_WORDS + part * CLOCK_NODES_MAX for part in (1, 2, 3)]
 DISPLACED_MAX = 512
 """Messages handed out and not taken, besides the newest of each node, whose positions a later incarnation knows. Full:
 the oldest are forgotten, and come again at positions that no event had."""
-_FORMAT = _DISPLACED + 2 * DISPLACED_MAX
+_OWNER = _DISPLACED + 2 * DISPLACED_MAX
+"""One more than the owner's pid, and the number of its data directory; 0 while nobody has said whose they are."""
+_FORMAT = _OWNER + 2
 """Where the numbers are in the file."""
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 5
+_FORMAT_NOW = 6
 _CHECK, _VALUE_BITS = 127, 57
 """A word is a number and, above it, one more than what is left of it after division: every single bit makes a
 difference to that, and no word is zero."""
 _WRITTEN = 1 << _VALUE_BITS
 """Zero, as a word."""
 _VALUE = _WRITTEN - 1
-_FIRST_BYTES, _THIRD_BYTES, _FOURTH = 8 * _HANDED, 8 * (_PLACED + 1), 4 << _VALUE_BITS | 4
+_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES = 8 * _HANDED, 8 * (_PLACED + 1), 8 * (_OWNER + 1)
+_FOURTH = 4 << _VALUE_BITS | 4
 """A file of the first format counts whole messages, and the parity of their sum tells which counts; one of the third
-has no places; one of the fourth says so in its last word. In the last two, what is above a number is what is left."""
+has no places; one of the fourth says so in its last word, and is as long as one of the fifth, which has no owner. In
+the third and fourth, what is above a number is what is left."""
 
 _EVENT_BITS, _NODE_BITS = 16, 10
 _MESSAGE = 1 << _EVENT_BITS + 1
@@ -79,7 +84,7 @@ class ConsumerOffsets:
         self.places = [_place(word) for word in numbers[_PLACED:_DISPLACED]]
         """Of the message that each node's events were last handed out from: the position of its first event, and its
         number of events."""
-        keys, places = numbers[_DISPLACED:_FORMAT:2], numbers[_DISPLACED + 1 : _FORMAT : 2]
+        keys, places = numbers[_DISPLACED:_OWNER:2], numbers[_DISPLACED + 1 : _OWNER : 2]
         self._displaced = {slot: key for slot, key in enumerate(keys) if key}
         self.displaced = {
             (key % (1 << _NODE_BITS), key >> _NODE_BITS): _place(places[slot]) for slot, key in self._displaced.items()
@@ -94,8 +99,9 @@ class ConsumerOffsets:
     BYTES = _BYTES
 
     @classmethod
-    def at(cls, path: Path) -> "ConsumerOffsets":
-        """Open or create them in a file. Raises StorageError, also where it is damaged."""
+    def at(cls, path: Path, owner: Owner | None = None) -> "ConsumerOffsets":
+        """Open or create them in a file. Raises StorageError, also where it is damaged. With an `owner` the file says
+        whose it is, and another's is refused."""
         try:
             make_directory(path.parent)
             if not path.exists():
@@ -106,7 +112,7 @@ class ConsumerOffsets:
                 size = os.fstat(handle).st_size
                 if size != _BYTES or not any(os.pread(handle, 8, 8 * _FORMAT)):
                     raise ValueError(f"it has {size} bytes, and none of its format")
-                return cls(mmap.mmap(handle, _BYTES))
+                offsets = cls(mmap.mmap(handle, _BYTES))
             finally:
                 os.close(handle)
         except ValueError as error:
@@ -115,6 +121,18 @@ class ConsumerOffsets:
             raise StorageError(
                 f"the counter {path} cannot be kept: {error.strerror or error}; make room, or give another directory"
             ) from error
+        if owner is not None:
+            offsets._belong_to(owner, path)
+        return offsets
+
+    def _belong_to(self, owner: Owner, path: Path) -> None:
+        """Note whose they are. Raises StorageError, and closes them, where they are another's."""
+        pid, directory = [word & _VALUE for word in self._places[_OWNER:_FORMAT]]
+        if pid and (why := owner.refuses(Owner(pid - 1, directory))):
+            self.close()
+            raise StorageError(f"the counter {path} {why}; nothing was changed: {WHAT_TO_DO}")
+        self._places[_OWNER + 1] = _sealed(owner.directory or directory)
+        self._places[_OWNER] = _sealed(owner.pid + 1)
 
     def take(self, events: int) -> None:
         """Count events that the application has taken, in the order it was handed them."""
@@ -224,17 +242,17 @@ def _checked(places: Sequence[int], written_as: int) -> list[int]:
 def _convert(path: Path) -> None:
     """Replace a file of an earlier format by one of the present format. Raises OSError."""
     size = path.stat().st_size
-    if size not in (_FIRST_BYTES, _THIRD_BYTES, _BYTES):
+    if size not in (_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES):
         return
     former = memoryview(path.read_bytes()).cast("Q").tolist()
-    if size == _BYTES and former[_FORMAT] != _FOURTH:
-        return
     if size == _FIRST_BYTES:
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
+    elif size == _FIFTH_BYTES and former[-1] != _FOURTH:
+        *numbers, _ = _checked(former, 5)
     else:
-        *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _BYTES else 3)
+        *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _FIFTH_BYTES else 3)
     _put(path, _words_of([*numbers, *[0] * (_FORMAT - len(numbers))]))
 
 

@@ -6,11 +6,13 @@ this directory has seen, and at least the one that the time gives: a directory t
 process must not be taken for an earlier one. What the directory once stored and has lost is reported.
 
     lock       held while a process uses the directory; inside, the number that its system gave it
-    identity   the pid and the name, the last incarnation, the groups that are stored, and the pids of other names
-    groups/    what each group stores
+    identity   the pid and the name, the directory's own number, the last incarnation, the groups that are stored, and
+               the pids of other names
+    groups/    what each group stores; each file says whose it is (store/owner.py)
 """
 
 import os
+import secrets
 import weakref
 from pathlib import Path
 from zlib import crc32
@@ -23,6 +25,7 @@ from whence.errors import StorageError, UsageError
 from whence.limits import INCARNATION_MAX
 from whence.store.lock import locked
 from whence.store.log import WHAT_TO_DO, sync_directory
+from whence.store.owner import DIRECTORY_BITS, Owner
 
 FORMAT = 1
 
@@ -44,6 +47,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     """The process's name; empty where it has none."""
     names: dict[str, int] = {}
     """The pids of the processes with names that this one has met: groups know them by these."""
+    directory: int = 0
+    """A number of its own, by which its files are known; 0: it stored groups before there were such numbers."""
 
 
 class DataDirectory:
@@ -77,7 +82,9 @@ class DataDirectory:
             incarnations=before.incarnations,
             name=name or before.name,
             names=before.names,
+            directory=before.directory or (0 if before.groups else 1 + secrets.randbits(DIRECTORY_BITS - 1)),
         )
+        self._is_written = self._identity == found
         _HELD.add(self)
 
     def begin_incarnation(self, at_least: int) -> int:
@@ -103,6 +110,12 @@ class DataDirectory:
     def names(self) -> dict[str, int]:
         """Return the pids of the names that this process has met."""
         return self._identity.names
+
+    def owner(self) -> Owner:
+        """Return whose the files of groups here are, once that is on disk. Raises StorageError."""
+        if not self._is_written:
+            self._write(self._identity)
+        return Owner(self._identity.pid, self._identity.directory)
 
     @property
     def has_groups(self) -> bool:
@@ -148,7 +161,7 @@ class DataDirectory:
             sync_directory(self.path)
         except OSError as error:
             raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
-        self._identity = identity
+        self._identity, self._is_written = identity, True
 
 
 def identity_of(path: Path) -> Identity | None:

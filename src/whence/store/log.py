@@ -12,11 +12,13 @@ created in the same way, so that there is never one without a head.
 import logging
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
 from whence.store.journal import HEAD_BYTES, Damage, OtherFormat, head, read
+from whence.store.owner import Owner, owner_in, owner_record
 from whence.wire.frame import frame_start
 
 log = logging.getLogger("whence.store")
@@ -113,9 +115,13 @@ class DiskFile:
 class Log:
     """A journal on disk. Not for two threads at once; `append` may run while `sync` runs in another."""
 
-    def __init__(self, path: Path, file: File | None = None) -> None:
-        """Open or create it, and cut off a torn tail. Raises StorageError, also where it is damaged."""
+    def __init__(self, path: Path, file: File | None = None, owner: Owner | None = None) -> None:
+        """Open or create it, and cut off a torn tail. Raises StorageError, also where it is damaged.
+
+        With an `owner` it says whose it is, and another's is refused; its own records are the rest.
+        """
         self.path = path
+        self._owner = [] if owner is None else [owner_record(owner)]
         self.syncs = 0
         self._pending: list[bytes] = []
         """Two pieces for each record: what it begins with, and the rest."""
@@ -124,14 +130,17 @@ class Log:
             make_directory(path.parent)
             _unfinished(path).unlink(missing_ok=True)
             if not path.exists():
-                _put_in_place(path, []).close()
+                _put_in_place(path, _framed((b"", record) for record in self._owner)).close()
                 sync_directory(path.parent)
             self._file: File = file if file is not None else DiskFile(path)
-            self._recover(self._file.read())
+            self._recover(self._file.read(), owner)
         except OSError as error:
             raise StorageError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
+        if owner is not None and not self._is_owned:
+            self.append(self._owner)
+            self.sync()
 
-    def _recover(self, data: bytes) -> None:
+    def _recover(self, data: bytes, owner: Owner | None) -> None:
         try:
             self.records, self.size, synced = read(data)
         except Damage as damage:
@@ -145,6 +154,13 @@ class Log:
                 f"the journal {self.path} {other}; nothing was changed: use the version that wrote it, or move the "
                 "data directory away and let this process come back as a new one, without what only it had"
             ) from None
+        found = [owner_in(record) for record in self.records]
+        self.records = [record for record, whose in zip(self.records, found, strict=True) if whose is None]
+        owners = [whose for whose in found if whose is not None]
+        self._is_owned = bool(owners)
+        if why := next(filter(None, map(owner.refuses, owners)), "") if owner is not None else "":
+            self._file.close()
+            raise StorageError(f"the journal {self.path} {why}; nothing was changed: {WHAT_TO_DO}")
         if self.size < len(data):
             log.warning(
                 "the journal %s had a torn tail, which was never durable: cut off %d bytes after byte %d",
@@ -199,7 +215,7 @@ class Log:
         """
         self._check()
         pending = self.pending if pending is None else pending
-        pieces = [piece for mark, rest in records for piece in (frame_start(mark, rest), rest)]
+        pieces = _framed(chain(((b"", record) for record in self._owner), records))
         try:
             file = _put_in_place(self.path, pieces)
         except OSError as error:
@@ -256,6 +272,11 @@ def _put_in_place(path: Path, pieces: Sequence[bytes]) -> DiskFile:
         fresh.unlink(missing_ok=True)
         raise
     return file
+
+
+def _framed(records: Iterable[Marked]) -> list[bytes]:
+    """Return the pieces that records take in a file."""
+    return [piece for mark, rest in records for piece in (frame_start(mark, rest), rest)]
 
 
 def _unfinished(path: Path) -> Path:

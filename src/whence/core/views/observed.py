@@ -157,6 +157,10 @@ class Observed:
         """Say what this process waits for before it is live."""
         return self._status.opening()
 
+    def was_member(self, pid: int) -> bool:
+        """Tell whether a process was a member in a view that is remembered, and is none in the latest."""
+        return self._status.was_member(pid)
+
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members."""
         return self._status.removal_lacks(gone)

@@ -150,6 +150,12 @@ class Status:
         silent = [pid for pid, peer in peers if peer.member.joined < me.joined and peer.entered < me.joined]
         return silent or self._newcomer.missing()
 
+    def was_member(self, pid: int) -> bool:
+        """Tell whether a process was a member in a view that is remembered, and is none in the latest."""
+        views = self._state.views.values()
+        named = (member for view in views for member in (*view.members, *[cut.member for cut in view.cuts]))
+        return any(member.pid == pid for member in named) and self._state.latest.member_of(pid) is None
+
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
         view = self._state.latest

@@ -18,6 +18,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import DataFrame, F
+from whence.pipeline.living.generations import which
 from whence.pipeline.living.owed import doubts, lacking, missing, out_of_place
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import EPOCH, GRP, INC, NODE, T_TRUE, Kind
@@ -119,7 +120,7 @@ def _out(tables: LivingTables) -> DataFrame:
         .when(F.col("live").isNull(), F.lit("is in the latest view and never became live"))
         .when(
             ~F.col("entered").eqNullSafe(F.col("last")),
-            text("never entered view ", F.col("last"), ", the latest; its last one is ", F.col("entered")),
+            text("never entered ", which(F.col("last")), ", the latest; its last one is ", which(F.col("entered"))),
         )
     )
     found = known.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())

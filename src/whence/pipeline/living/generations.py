@@ -8,7 +8,7 @@ it is in another line speaks of those who are there with it, and is left out.
 """
 
 from whence.epochs import GENERATION_BITS, NUMBER_BITS, NUMBER_MAX
-from whence.pipeline.columns import KIND, MESSAGE, RUN_ID, place
+from whence.pipeline.columns import KIND, MESSAGE, RUN_ID, place, text
 from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.schema import EPOCH, EV, GRP, INC, M_PID, NODE, Kind
 
@@ -24,6 +24,18 @@ _NAMED = (Kind.VIEW, Kind.PUBLISH, Kind.DELIVER, Kind.JOIN)
 def line_of(epoch: Column) -> Column:
     """Return what all views of one generation of one group share, and no others."""
     return F.shiftright(epoch, NUMBER_BITS)
+
+
+def view_name(epoch: Column) -> Column:
+    """Return the view's number for sentences, with its generation if the group was forced."""
+    generation = F.shiftright(epoch, _EPOCH_BITS - GENERATION_BITS)
+    number = epoch.bitwiseAND(F.lit(NUMBER_MAX)).cast("string")
+    return F.when(generation == 0, number).otherwise(text(number, " of generation ", generation))
+
+
+def which(epoch: Column) -> Column:
+    """Return the name of a view for sentences."""
+    return F.when(epoch.isNull(), "an unknown view").otherwise(text("view ", view_name(epoch)))
 
 
 def is_added(joined: Column, line: Column) -> Column:

@@ -21,6 +21,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import Column, DataFrame, F, Window
+from whence.pipeline.living.generations import which
 from whence.pipeline.living.memberships import JOINED, is_kind
 from whence.pipeline.living.owed import doubts
 from whence.pipeline.living.tables import LivingTables
@@ -74,8 +75,8 @@ def _published(tables: LivingTables) -> DataFrame:
     known = _known_views(tables, known, EPOCH)
     wrong = F.when(
         F.col(EPOCH) < F.col("entered"),
-        text(" in view ", F.col(EPOCH), ", after it had entered view ", F.col("entered")),
-    ).when(F.col("is_named").isNull() | _is_outside(), text(" in view ", F.col(EPOCH), ", which it is not in"))
+        text(" in ", which(F.col(EPOCH)), ", after it had entered ", which(F.col("entered"))),
+    ).when(F.col("is_named").isNull() | _is_outside(), text(" in ", which(F.col(EPOCH)), ", which it is not in"))
     found = known.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())
     sentence = text(who(), " published ", what(), F.col("wrong"))
     return violations(found, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
@@ -86,9 +87,9 @@ def _delivered(tables: LivingTables) -> DataFrame:
     rows = tables.deliver_rows.filter(F.col(EVENT).isNotNull())
     known = _known_views(tables, rows, origin)
     same = F.col(EPOCH).eqNullSafe(F.col(origin))
-    wrong = F.when(~same, text(" as one of view ", F.col(EPOCH), ", and it was published in ", F.col(origin))).when(
-        _is_outside(), text(" of view ", F.col(origin), ", which it is not in")
-    )
+    wrong = F.when(
+        ~same, text(" as one of ", which(F.col(EPOCH)), ", and it was published in ", which(F.col(origin)))
+    ).when(_is_outside(), text(" of ", which(F.col(origin)), ", which it is not in"))
     found = known.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())
     sentence = text(who(), " delivered ", what(), F.col("wrong"))
     return violations(found, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))

@@ -7,6 +7,7 @@ the incarnation that asked for it, or, with a journal, a later one that has not 
 
 from whence.pipeline.columns import LIFE, PLACE, PROCESS, RUN_ID, counted, text, union, violations, who
 from whence.pipeline.frames import Column, DataFrame, F, Window
+from whence.pipeline.living.generations import view_name, which
 from whence.pipeline.living.memberships import JOINED, NONCE, WIPED
 from whence.pipeline.living.tables import LivingTables
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, REASON, Kind
@@ -38,13 +39,13 @@ def _rows(tables: LivingTables) -> DataFrame:
     wrong = (
         F.when(
             differs,
-            text("entered another view ", F.col(EPOCH), " than others did: ", _told("members"), ", not ",
+            text("entered another ", which(F.col(EPOCH)), " than others did: ", _told("members"), ", not ",
                  _told("first_members")),
         )
-        .when(~F.array_contains(pids, F.col(NODE)), text("entered view ", F.col(EPOCH), ", which it is not in"))
+        .when(~F.array_contains(pids, F.col(NODE)), text("entered ", which(F.col(EPOCH)), ", which it is not in"))
         .when(
             (F.size(F.array_distinct(pids)) != F.size(pids)) | (named != pids),
-            text("entered view ", F.col(EPOCH), ", in which one process is there twice or is named wrongly"),
+            text("entered ", which(F.col(EPOCH)), ", in which one process is there twice or is named wrongly"),
         )
     )  # fmt: skip
     found = rows.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())
@@ -53,7 +54,7 @@ def _rows(tables: LivingTables) -> DataFrame:
 
 def _told(name: str) -> Column:
     shown = F.transform(
-        name, lambda each: F.concat(each["pid"].cast("string"), F.lit(" since "), each["seq"].cast("string"))
+        name, lambda each: F.concat(each["pid"].cast("string"), F.lit(" since "), view_name(each["seq"]))
     )
     return F.array_join(shown, ", ")
 
@@ -67,8 +68,8 @@ def _steps(tables: LivingTables) -> DataFrame:
         (F.col("member.seq") != F.col(EPOCH)) & ~F.exists("before", lambda other: other == F.col("member"))
     )
     sentence = text(
-        "process ", F.col("member.pid"), " is in view ", F.col(EPOCH), " as a member since ", F.col("member.seq"),
-        ", and view ", F.col(EPOCH) - 1, " did not have that member",
+        "process ", F.col("member.pid"), " is in ", which(F.col(EPOCH)), " as a member since ",
+        view_name(F.col("member.seq")), ", and ", which(F.col(EPOCH) - 1), " did not have that member",
     )  # fmt: skip
     return violations(strange, PROMISE, sentence, evs=F.array(EV))
 
@@ -80,8 +81,8 @@ def _entries(tables: LivingTables) -> DataFrame:
     came = F.col(f"before.{EPOCH}")
     back, skipped = F.col(EPOCH) < came, (F.col(EPOCH) > came + 1) & (F.col("before.inc") == F.col(INC))
     wrong = rows.filter(back | skipped)
-    does = F.when(back, " went back from view ").otherwise(" jumped from view ")
-    sentence = text(who(), does, came, " to view ", F.col(EPOCH))
+    does = F.when(back, " went back from ").otherwise(" jumped from ")
+    sentence = text(who(), does, which(came), " to ", which(F.col(EPOCH)))
     return violations(wrong, PROMISE, sentence, evs=F.array("before.ev", EV), absence=F.col(EPOCH) > came)
 
 
@@ -107,6 +108,6 @@ def _owners(tables: LivingTables) -> DataFrame:
     named = tables.members.filter(F.col(JOINED).isNotNull())
     again = named.withColumns({"nth": F.row_number().over(same), "first": F.first(INC).over(same)}).filter("nth > 1")
     sentence = text(
-        who(), " acts for the member that joined in view ", F.col(JOINED), ", which ", who(NODE, "first"), " had been"
+        who(), " acts for the member that joined in ", which(F.col(JOINED)), ", which ", who(NODE, "first"), " had been"
     )
     return violations(again, PROMISE, sentence)

@@ -39,6 +39,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import DataFrame, F
+from whence.pipeline.living.generations import which
 from whence.pipeline.living.memberships import JOINED
 from whence.pipeline.living.owed import doubts, missing
 from whence.pipeline.living.tables import LivingTables
@@ -207,8 +208,8 @@ def open_violations(tables: LivingTables, opened: DataFrame) -> DataFrame:
     why = F.when(F.col("follows"), "follows what it was handed").otherwise("was published later")
     due = opened.filter("due")
     not_for = text(
-        what(), " is not for ", who(), ", which joined in view ", F.col(JOINED), ": it was published in view ",
-        F.col(EPOCH), ", and ", why,
+        what(), " is not for ", who(), ", which joined in ", which(F.col(JOINED)), ": it was published in ",
+        which(F.col(EPOCH)), ", and ", why,
     )  # fmt: skip
     early = due.filter("too_early").withColumn(SENTENCE, not_for).withColumns(
         {NODE: F.col("p_node"), INC: F.col("p_inc"), EV: F.col("p_ev")}

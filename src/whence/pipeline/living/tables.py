@@ -22,6 +22,7 @@ from whence.pipeline.living.generations import (
     line_table,
     several,
     turns_of_lines,
+    view_name,
 )
 from whence.pipeline.living.memberships import (
     IN_LINE,
@@ -259,15 +260,18 @@ class LivingTables(RunTables):
         name = text("group '", F.col(GRP), "'")
         standstill = (
             F.when(F.col(EPOCH).isNull(), text("nobody recorded a view of ", name))
-            .when(~_is_quorum(), text(name, " is blocked: no quorum of its latest view, ", F.col(EPOCH), ", is up"))
+            .when(
+                ~_is_quorum(),
+                text(name, " is blocked: no quorum of its latest view, ", view_name(F.col(EPOCH)), ", is up"),
+            )
             .when(
                 (F.col("known") != F.col(EPOCH)) & ~F.col("may_decide"),
                 text(
                     name,
                     " is blocked: nobody that is up knows its latest view, ",
-                    F.col(EPOCH),
+                    view_name(F.col(EPOCH)),
                     ", and no quorum of the one before, ",
-                    F.col("known"),
+                    view_name(F.col("known")),
                     ", is up",
                 ),
             )

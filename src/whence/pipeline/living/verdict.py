@@ -20,7 +20,7 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import DataFrame, F
-from whence.pipeline.living.generations import GROUP, group_named
+from whence.pipeline.living.generations import GROUP, group_named, which
 from whence.pipeline.living.memberships import UNKNOWN_VERDICT
 from whence.pipeline.living.owed import doubts, lacking, missing
 from whence.pipeline.living.tables import LivingTables
@@ -69,7 +69,7 @@ def leaves(tables: LivingTables) -> DataFrame:
 
 def verdict_violations(tables: LivingTables, leaves: DataFrame) -> DataFrame:
     """Return verdicts that name a wrong view or event, and events that do not keep to them."""
-    out = text(who(), " was told that it is out since view ", F.col(EPOCH))
+    out = text(who(), " was told that it is out since ", which(F.col(EPOCH)))
     inside = violations(leaves.filter("is_in"), PROMISE, text(out, ", and is in that view"), evs=F.array(EV))
     named = text(out, " and that its events took effect up to ", what(), ", which it did not publish")
     foreign = violations(

@@ -65,6 +65,10 @@ class TotalLevel(NamedTuple):
         """Tell whether members change by views: those of strict groups do."""
         return isinstance(settings, StrictTotalSettings)
 
+    def has_late_events(self, settings: TotalSettings | StrictTotalSettings) -> bool:
+        """Tell whether an event may come after its place: a strict group leaves nothing out."""
+        return not isinstance(settings, StrictTotalSettings)
+
     def held_bytes_max(self, settings: TotalSettings | StrictTotalSettings) -> int | None:
         """Return how many payload bytes members hold back by design, until it is their turn. A strict group has a
         window of its own."""

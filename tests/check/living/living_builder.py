@@ -201,6 +201,19 @@ def ended_alone(*, speaks: bool) -> LivingBuilder:
     return builder
 
 
+def named_and_gone(*, told: bool) -> LivingBuilder:
+    """An operator goes on with the second and third, and the third had gone on without it, as it may be told. The
+    second publishes, and is handed nothing."""
+    builder = LivingBuilder(durable=True, strict=True)
+    forced = forced_epoch(0, 7)
+    builder.enter(1, forced, [MemberId(1, 1, 0), MemberId(2, 1, 0)])
+    for pid in (0, 2) if told else (0,):
+        builder.out(pid, forced, None, "removed_unknown")
+    builder.phases()
+    builder.publish(1, epoch=forced)
+    return builder
+
+
 def orphaned(*, forced: bool) -> LivingBuilder:
     """An event of the third follows one of the first, which the second is never handed; an operator may have gone on
     with the second and third alone."""

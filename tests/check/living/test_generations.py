@@ -9,6 +9,7 @@ from tests.check.living.living_builder import (
     decided_alone,
     ended_alone,
     forced_out,
+    named_and_gone,
     only_known_outside,
     orphaned,
 )
@@ -148,3 +149,10 @@ def test_a_member_that_says_nothing_after_a_restart_had_ended_and_lets_nobody_in
     speaks: bool, outcome: Outcome
 ) -> None:
     assert ended_alone(speaks=speaks).outcome("liveness") is outcome
+
+
+@pytest.mark.parametrize(("told", "outcome"), [(False, Outcome.BROKEN), (True, Outcome.UNKNOWN)])
+def test_a_forced_generation_waits_for_a_member_that_it_names_and_that_had_gone_on_without_it(
+    told: bool, outcome: Outcome
+) -> None:
+    assert named_and_gone(told=told).outcome("liveness") is outcome

@@ -17,13 +17,13 @@ as long as a member of the latest view is, strict groups hand out nothing, and j
 holds for a member that an operator forced into another generation and that has ended there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from whence.check.closure import Process, bits
 from whence.check.expected import expects_all
 from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
-from whence.check.living.members import UNSUPPLIABLE, Living, Membership, View
+from whence.check.living.members import AT_VIEW_EPOCH, UNKNOWN_VERDICT, UNSUPPLIABLE, Living, Membership, View
 from whence.check.verdict import Findings, Verdict, counted
 from whence.epochs import view_name
 from whence.trace.schema import Kind
@@ -153,17 +153,32 @@ class Owed:
 
     def awaited(self, grp: str) -> str | None:
         """Return whom a group waits for: a member with a journal that is down returns, or an operator removes it. One
-        that was forced into another generation, and ended there, tells nobody that it is gone."""
-        living = self.living
-        if grp not in living.latest:
+        that was forced into another generation, and ended there, tells nobody that it is gone; nor does one that a
+        forced generation names, and that had gone on without it."""
+        if grp not in self.living.latest:
             return None
+        pid, how = min([*self._away(grp), *self._went_on_without(grp)], default=(0, None))
+        return None if how is None else f"group {grp!r} waits for process {pid}, which {how}"
+
+    def _away(self, grp: str) -> Iterator[tuple[int, str]]:
+        living = self.living
         for process, each in living.memberships.items():
             if each.grp == grp and each.is_durable and living.is_in(process, living.latest[grp].epoch):
                 if not each.is_up:
-                    return f"group {grp!r} waits for process {each.pid}, which is down and a member of its latest view"
-                if each.moved_on and self._is_gone(each):
-                    return f"group {grp!r} waits for process {each.pid}, which was forced out of it and is gone"
-        return None
+                    yield each.pid, "is down and a member of its latest view"
+                elif each.moved_on and self._is_gone(each):
+                    yield each.pid, "was forced out of it and is gone"
+
+    def _went_on_without(self, grp: str) -> Iterator[tuple[int, str]]:
+        living = self.living
+        here = {each.pid for each in living.memberships.values() if each.grp == grp}
+        for each in living.memberships.values():
+            if each.leave is None or not each.is_durable or each.pid in here:
+                continue
+            told_by = living.label(each.group, each.leave[AT_VIEW_EPOCH])
+            is_named = told_by == grp and living.latest[grp].find(each.pid) is not None
+            if is_named and each.leave[AT_REASON] == UNKNOWN_VERDICT:
+                yield each.pid, "it names and which had gone on without it"
 
     def _is_gone(self, moved: Membership) -> bool:
         """Tell whether a process that went on in another generation is no member of that one any more."""

@@ -30,6 +30,7 @@ from whence.pipeline.living.memberships import (
     LEFT,
     OUTSIDE,
     TURNS,
+    UNKNOWN_VERDICT,
     UNSUPPLIABLE,
     is_kind,
     membership_table,
@@ -42,6 +43,7 @@ VOTERS_MAX: Final = 7
 
 _DOWN = ", which is down and a member of its latest view"
 _FORCED = ", which was forced out of it and is gone"
+_WITHOUT = ", which it names and which had gone on without it"
 
 AT = "at"
 """The place of an event in the sequence of what a member was handed, from 0."""
@@ -305,7 +307,23 @@ class LivingTables(RunTables):
         over = over.select(RUN_ID, NODE, GROUP, F.col(GRP).alias("elsewhere"))
         moved = inside.filter(F.col("up") & F.col("moved_on")).join(names, [RUN_ID, GRP])
         gone = moved.join(over, [RUN_ID, NODE, GROUP]).filter(F.col("elsewhere") != F.col(GRP))
-        return down.unionByName(gone.select(RUN_ID, GRP, NODE, F.lit(_FORCED).alias("how")))
+        gone = gone.select(RUN_ID, GRP, NODE, F.lit(_FORCED).alias("how"))
+        return union([down, gone, self._gone_on_without])
+
+    @property
+    def _gone_on_without(self) -> DataFrame:
+        """The processes that the latest view of a forced generation names, and that had gone on without it."""
+        names = F.broadcast(self.groups.select(RUN_ID, GRP, GROUP))
+        told = self.members.filter(F.col("durable") & (F.col("out.reason") == UNKNOWN_VERDICT)).join(
+            names, [RUN_ID, GRP]
+        )
+        told = told.select(RUN_ID, NODE, GROUP, line_of(F.col(f"out.{EPOCH}")).alias(LINE))
+        labels = F.broadcast(self.lines.select(RUN_ID, GROUP, LINE, GRP))
+        named = self.latest.select(RUN_ID, GRP, F.explode("members").alias("member"))
+        named = named.select(RUN_ID, GRP, F.col("member.pid").alias(NODE))
+        found = told.join(labels, [RUN_ID, GROUP, LINE]).join(F.broadcast(named), [RUN_ID, GRP, NODE], "left_semi")
+        strangers = found.join(self.members.select(RUN_ID, GRP, NODE), [RUN_ID, GRP, NODE], "left_anti")
+        return strangers.select(RUN_ID, GRP, NODE, F.lit(_WITHOUT).alias("how"))
 
     # --- events ---
 

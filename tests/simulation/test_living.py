@@ -42,7 +42,7 @@ HELD = [
     ("causal-living", 88200295), ("total-strict", 89000679), ("total-strict", 89002954),
     *[("causal-living", seed) for seed in (101007196, 101012585, 101014382, 105003627, 151003972)],
     *[(kind, 151008276) for kind in KINDS],
-    *[("total-strict", seed) for seed in (161003420, 161013304, 212005005, 222021044)],
+    *[("total-strict", seed) for seed in (161003420, 161013304, 212005005, 222021044, 222024145)],
     ("causal-living", 171000227), ("causal-living", 171006934),
     ("total-strict", 172003884),
     *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917, 221005320)],

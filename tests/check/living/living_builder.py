@@ -201,14 +201,18 @@ def ended_alone(*, speaks: bool) -> LivingBuilder:
     return builder
 
 
-def named_and_gone(*, told: bool) -> LivingBuilder:
-    """An operator goes on with the second and third, and the third had gone on without it, as it may be told. The
-    second publishes, and is handed nothing."""
+def named_and_gone(*, how: str) -> LivingBuilder:
+    """An operator goes on with the second and third, and the third had been removed, or gone on without it (`how` says
+    what it is told), or is there. The second publishes, and is handed nothing."""
     builder = LivingBuilder(durable=True, strict=True)
     forced = forced_epoch(0, 7)
     builder.enter(1, forced, [MemberId(1, 1, 0), MemberId(2, 1, 0)])
-    for pid in (0, 2) if told else (0,):
-        builder.out(pid, forced, None, "removed_unknown")
+    if how == "removed":
+        builder.enter(0, builder.decide(remove=[2]))
+        builder.out(2, 1, None)
+    elif how:
+        builder.out(2, forced, None, how)
+    builder.out(0, forced, None, "removed_unknown")
     builder.phases()
     builder.publish(1, epoch=forced)
     return builder

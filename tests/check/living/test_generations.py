@@ -151,8 +151,11 @@ def test_a_member_that_says_nothing_after_a_restart_had_ended_and_lets_nobody_in
     assert ended_alone(speaks=speaks).outcome("liveness") is outcome
 
 
-@pytest.mark.parametrize(("told", "outcome"), [(False, Outcome.BROKEN), (True, Outcome.UNKNOWN)])
+@pytest.mark.parametrize(
+    ("how", "outcome"),
+    [("", Outcome.BROKEN), ("removed", Outcome.UNKNOWN), ("removed_unknown", Outcome.UNKNOWN)],
+)
 def test_a_forced_generation_waits_for_a_member_that_it_names_and_that_had_gone_on_without_it(
-    told: bool, outcome: Outcome
+    how: str, outcome: Outcome
 ) -> None:
-    assert named_and_gone(told=told).outcome("liveness") is outcome
+    assert named_and_gone(how=how).outcome("liveness") is outcome

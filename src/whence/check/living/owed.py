@@ -23,7 +23,7 @@ from functools import cached_property
 from whence.check.closure import Process, bits
 from whence.check.expected import expects_all
 from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
-from whence.check.living.members import AT_VIEW_EPOCH, UNKNOWN_VERDICT, UNSUPPLIABLE, Living, Membership, View
+from whence.check.living.members import UNSUPPLIABLE, Living, Membership, View
 from whence.check.verdict import Findings, Verdict, counted
 from whence.epochs import view_name
 from whence.trace.schema import Kind
@@ -170,14 +170,12 @@ class Owed:
                     yield each.pid, "was forced out of it and is gone"
 
     def _went_on_without(self, grp: str) -> Iterator[tuple[int, str]]:
+        """Yield the processes that a forced generation names, and that were out before they had heard of it."""
         living = self.living
-        here = {each.pid for each in living.memberships.values() if each.grp == grp}
+        here = {each.pid: each.group for each in living.memberships.values() if each.grp == grp}
         for each in living.memberships.values():
-            if each.leave is None or not each.is_durable or each.pid in here:
-                continue
-            told_by = living.label(each.group, each.leave[AT_VIEW_EPOCH])
-            is_named = told_by == grp and living.latest[grp].find(each.pid) is not None
-            if is_named and each.leave[AT_REASON] == UNKNOWN_VERDICT:
+            is_of_it = each.group in here.values() and living.latest[grp].find(each.pid) is not None
+            if is_of_it and each.pid not in here and each.is_durable and each.leave is not None:
                 yield each.pid, "it names and which had gone on without it"
 
     def _is_gone(self, moved: Membership) -> bool:

@@ -30,7 +30,6 @@ from whence.pipeline.living.memberships import (
     LEFT,
     OUTSIDE,
     TURNS,
-    UNKNOWN_VERDICT,
     UNSUPPLIABLE,
     is_kind,
     membership_table,
@@ -312,17 +311,14 @@ class LivingTables(RunTables):
 
     @property
     def _gone_on_without(self) -> DataFrame:
-        """The processes that the latest view of a forced generation names, and that had gone on without it."""
+        """The processes that a forced generation names, and that were out before they had heard of it."""
         names = F.broadcast(self.groups.select(RUN_ID, GRP, GROUP))
-        told = self.members.filter(F.col("durable") & (F.col("out.reason") == UNKNOWN_VERDICT)).join(
-            names, [RUN_ID, GRP]
+        out = self.members.filter(F.col("durable") & F.col("out").isNotNull()).join(names, [RUN_ID, GRP])
+        each = self.latest.select(RUN_ID, GRP, F.explode("members").alias("member")).join(names, [RUN_ID, GRP])
+        named = each.select(RUN_ID, GRP, GROUP, F.col("member.pid").alias(NODE)).join(
+            F.broadcast(out.select(RUN_ID, NODE, GROUP)), [RUN_ID, NODE, GROUP], "left_semi"
         )
-        told = told.select(RUN_ID, NODE, GROUP, line_of(F.col(f"out.{EPOCH}")).alias(LINE))
-        labels = F.broadcast(self.lines.select(RUN_ID, GROUP, LINE, GRP))
-        named = self.latest.select(RUN_ID, GRP, F.explode("members").alias("member"))
-        named = named.select(RUN_ID, GRP, F.col("member.pid").alias(NODE))
-        found = told.join(labels, [RUN_ID, GROUP, LINE]).join(F.broadcast(named), [RUN_ID, GRP, NODE], "left_semi")
-        strangers = found.join(self.members.select(RUN_ID, GRP, NODE), [RUN_ID, GRP, NODE], "left_anti")
+        strangers = named.join(self.members.select(RUN_ID, GRP, NODE), [RUN_ID, GRP, NODE], "left_anti")
         return strangers.select(RUN_ID, GRP, NODE, F.lit(_WITHOUT).alias("how"))
 
     # --- events ---

@@ -2,6 +2,7 @@
 left for all there was."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from tests.check.living.living_worlds import living_world
 from tests.check.trace_builder import TraceBuilder
-from tests.pipeline.engines import verify
+from tests.pipeline.engines import measured_tables, verify
 from tests.pipeline.test_lost_rows import stopped_in_order
 from whence.cli.app import run
 from whence.errors import TraceError
+from whence.pipeline.events import find_input
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -100,3 +102,85 @@ def test_a_description_of_another_run_than_its_directory_is_called_after_is_not_
         code, told, err = printed(capsys, *arguments)
         assert (code, "verdicts" in told) == (2, False)
         assert said in err
+
+
+# --- metrics and report ---
+
+
+def torn(directory: Path) -> None:
+    file = next((directory / "kind=deliver").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def unfinished(directory: Path) -> None:
+    (directory / RUN_FILE).unlink()
+
+
+def removed(directory: Path) -> None:
+    shutil.rmtree(directory / "kind=deliver")
+
+
+def measured(out: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(out / "run_metrics").to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("damage", [torn, removed])
+def test_what_a_run_lost_is_unknown_where_its_rows_are_missing(
+    tmp_path: Path, capsys: Capture, damage: Callable[[Path], None]
+) -> None:
+    directory, out = write_trace(tmp_path / "traces", stopped_in_order("r")), str(tmp_path / "out")
+    code, told, err = printed(capsys, "metrics", str(directory), "--out", out, "--engine", "local")
+    assert (code, told["set_aside"], told["incomplete"], err) == (0, [], {}, "")
+    assert [row["loss"] for row in measured(tmp_path / "out")] == [0]
+    damage(directory)
+    code, told, err = printed(capsys, "metrics", str(directory), "--out", out, "--engine", "local", "--overwrite")
+    assert (code, list(told["incomplete"])) == (2, ["r"])
+    assert "; its loss is unknown" in err
+    assert [Path(each["path"]).name for each in told["set_aside"]] == (["part-00000.parquet"] if damage is torn else [])
+    (row,) = measured(tmp_path / "out")
+    assert (row["loss"], row["deliveries_expected"], row["owed_delivered"]) == (None, None, None)
+    assert row["published"] == 30
+
+
+def test_spark_does_not_know_what_was_lost_either(spark: SparkSession, tmp_path: Path) -> None:
+    removed(write_trace(tmp_path, stopped_in_order("r")))
+    lines = measured_tables(spark, find_input([tmp_path]))["run_metrics"]
+    assert "'loss': None" in lines[-1]
+
+
+def test_rows_that_were_missing_when_a_run_was_gathered_are_named_and_no_error(tmp_path: Path, capsys: Capture) -> None:
+    made = TraceBuilder((0, 1), run_id="r")
+    made.deliver(1, made.publish(0))
+    made.row(Kind.NOTE, 0, reason="rows_lost", ev=9)
+    code, told, _ = printed(
+        capsys, "metrics", str(write_trace(tmp_path, made.trace)), "--out", str(tmp_path / "out"), "--engine", "local"
+    )
+    assert (code, list(told["incomplete"])) == (0, ["r"])
+
+
+@pytest.mark.parametrize("damage", [torn, unfinished])
+def test_a_page_is_written_about_the_rest_and_what_is_not_in_it_is_named(
+    tmp_path: Path, capsys: Capture, damage: Callable[[Path], None]
+) -> None:
+    for name in ("good", "bad"):
+        write_trace(tmp_path / "traces", stopped_in_order(name))
+    page = tmp_path / "page.html"
+    arguments = ("report", str(tmp_path / "traces"), "--out", str(page), "--engine", "local")
+    assert printed(capsys, *arguments)[0] == 0
+    damage(tmp_path / "traces" / "run_id=bad")
+    page.unlink()
+    code, told, err = printed(capsys, *arguments)
+    assert (code, len(told["set_aside"])) == (2, 1)
+    assert "run_id=bad" in told["set_aside"][0]["path"]
+    assert err.startswith("whence: set aside: ")
+    assert "good" in page.read_text(encoding="utf-8")
+
+
+def test_a_second_run_of_one_name_is_named_by_metrics_and_report(tmp_path: Path, capsys: Capture) -> None:
+    places = [
+        str(write_trace(tmp_path / name, stopped_in_order("r", deaf=deaf))) for name, deaf in (("a", None), ("b", 1))
+    ]
+    for command in ("metrics", "report"):
+        code, told, _ = printed(capsys, command, *places, "--out", str(tmp_path / command), "--engine", "local")
+        assert (code, [each["path"] for each in told["set_aside"]]) == (2, places[1:])

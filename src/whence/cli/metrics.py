@@ -6,7 +6,7 @@ import typer
 
 from whence.cli.check import UNREADABLE
 from whence.cli.output import print_json, print_message, progress, stdout
-from whence.cli.spark import placed, placed_directory, starting
+from whence.cli.spark import need_engine, placed, placed_directory, starting
 from whence.cli.verify import Conf, EngineName, Master, Traces, set_aside_as_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
@@ -28,6 +28,7 @@ def metrics(
     Exit code 0: measured. 2: something could not be read, or rows that were written are not there; it is named on
     standard error, and the tables are those of the rest.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import metrics as measuring
 

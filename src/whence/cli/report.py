@@ -9,7 +9,7 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN, UNREADABLE
 from whence.cli.metrics import Json
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_engine, placed, starting
 from whence.cli.verify import Conf, EngineName, Master, Traces, print_set_aside, set_aside_as_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def report(
     Exit code 0: nothing is broken. 1: a promise is. 2: something could not be read; it is named on standard error, and
     the page is about the rest.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import report as reporting
 

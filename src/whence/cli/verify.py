@@ -18,7 +18,7 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_engine, placed, starting
 
 if TYPE_CHECKING:
     from whence.pipeline.events import SetAside
@@ -57,6 +57,7 @@ def verify(
     The answers are those of `whence check`, from independent code, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import verify as judging
     from whence.pipeline.stories import broken_promises

@@ -117,7 +117,7 @@ def _tables(session: Any, file: Path) -> list[str]:
         if len(rows) == _ROWS_PER_TABLE:
             tables.append(_of_rows(session, rows))
             rows = []
-    return [*tables, *([_of_rows(session, rows)] if rows else [])]
+    return [*tables, *([_of_rows(session, rows)] if rows or not tables else [])]
 
 
 def _of_parquet(session: Any, file: Path) -> str:
@@ -208,7 +208,8 @@ def _check(session: Any, given: str) -> None:
     wrong = [
         f"{PID} IS NULL", f"{L} IS NULL", f"({SEQ} IS NULL AND NOT {is_heartbeat})",
         *(f"{name} < 0" for name in _NUMBERS), f"({K_HI} IS NULL) <> ({K_LO} IS NULL)",
-        f"{GRP} IN ('', '{_NO_GROUP}')", f"strlen({GRP}) > {GRP_BYTES_MAX // 3}", f"{INC} > {(1 << BITS_OF[INC]) - 1}",
+        f"{GRP} IN ('', '{_NO_GROUP}')", f"contains({GRP}, chr(0))",
+        f"strlen({GRP}) > {GRP_BYTES_MAX // 3}", f"{INC} > {(1 << BITS_OF[INC]) - 1}",
         *(f"({name} > {(1 << BITS_OF[name]) - 1} AND {is_made})" for name in (SEQ, L, K)),
     ]  # fmt: skip
     ((rows,),) = session.rows_of(f"SELECT count(*) FROM {given} WHERE {' OR '.join(wrong)}")

@@ -14,11 +14,14 @@ from pyspark.sql import SparkSession
 
 from tests.check.living.living_worlds import living_world
 from tests.check.trace_builder import TraceBuilder
-from tests.pipeline.engines import measured_tables, verify
+from tests.pipeline.engines import measured_tables, merge_logs, verify
 from tests.pipeline.test_lost_rows import stopped_in_order
 from whence.cli.app import run
-from whence.errors import TraceError
+from whence.errors import TraceError, WhenceError
+from whence.pipeline import api
+from whence.pipeline.batch import merge_on
 from whence.pipeline.events import find_input
+from whence.pipeline.local.session import local_session
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -184,3 +187,55 @@ def test_a_second_run_of_one_name_is_named_by_metrics_and_report(tmp_path: Path,
     for command in ("metrics", "report"):
         code, told, _ = printed(capsys, command, *places, "--out", str(tmp_path / command), "--engine", "local")
         assert (code, [each["path"] for each in told["set_aside"]]) == (2, places[1:])
+
+
+# --- merge ---
+
+
+def half_published(directory: Path) -> None:
+    rewrite(next((directory / "kind=publish").glob("*.parquet")), lambda table: table.slice(0, len(table) // 2))
+
+
+def refused_by_both(spark: SparkSession, logs: Path, out: Path) -> str:
+    """Merge on both engines; return the sentence with which both refuse, and leave nothing."""
+
+    def refused(session: SparkSession) -> str:
+        with pytest.raises(WhenceError) as said:
+            merge_on(session, logs, out, 0, {}, groups=None, by_group=True, strict=False)
+        assert not list(out.glob("[!.]*"))
+        return str(said.value)
+
+    on_spark = refused(spark)
+    with local_session() as local:
+        assert refused(local) == on_spark
+    return on_spark
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (half_published, "the trace is incomplete"),
+        (unfinished, "the run did not finish"),
+        (torn, "not a whole Parquet"),
+    ],
+)
+def test_a_trace_that_lacks_rows_is_not_merged(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    directory = write_trace(tmp_path / "traces", stopped_in_order("r"))
+    damage(directory)
+    for logs in (tmp_path / "traces", directory / "kind=publish"):
+        assert said in refused_by_both(spark, logs, tmp_path / "out")
+    with pytest.raises(WhenceError, match=said):
+        api.read_logs(spark, directory)
+    shutil.copytree(directory / "kind=publish", tmp_path / "left")
+    left = merge_logs(spark, tmp_path / "left", tmp_path / "merged", 1)
+    assert left.rows == (15 if damage is half_published else 30), "what is left can be merged by itself"
+
+
+def test_a_trace_without_keys_and_true_time_says_how_to_gather_it(spark: SparkSession, tmp_path: Path) -> None:
+    made = TraceBuilder((0, 1), run_id="r")
+    for seq in (1, 2):
+        made.row(Kind.PUBLISH, 0, t_true=None, m_pid=0, m_inc=1, m_seq=seq)
+    said = refused_by_both(spark, write_trace(tmp_path, made.trace), tmp_path / "out")
+    assert said.endswith("if all nodes ran on one machine, gather the trace with --one-clock")

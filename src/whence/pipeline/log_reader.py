@@ -50,6 +50,7 @@ from whence.pipeline.rejected import lines_of
 from whence.pipeline.remote_shapes import RemoteShapes, remote_names
 from whence.pipeline.session import first_line
 from whence.pipeline.storage import AnyPath, UriPath, located
+from whence.pipeline.whole_trace import check_whole
 
 _FILES_LOOKED_AT, _LINES_LOOKED_AT = 200, 1000
 """Files of NDJSON, and lines of each, in which a column must show that is asked for."""
@@ -270,8 +271,12 @@ class LogReader:
 
 
 def read_logs(spark: SparkSession, path: AnyPath | str, mapping: Mapping[str, str] | None = None) -> DataFrame:
-    """Return all rows of the logs below a path or URI, with reasons for those that have no place. Raises UsageError."""
+    """Return all rows of the logs below a path or URI, with reasons for those that have no place.
+
+    Raises UsageError, and TraceError for a trace that did not finish.
+    """
     reader, files = LogReader(spark, mapping or {}), log_files(located(path, lambda: spark))
+    check_whole(spark, files)
     reader.check(files, str(path))
     return reader.rows(files)
 

@@ -16,6 +16,8 @@ from tests.check.living.living_worlds import living_world
 from tests.check.trace_builder import TraceBuilder
 from tests.pipeline.engines import measured_tables, merge_logs, verify
 from tests.pipeline.test_lost_rows import stopped_in_order
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.cli.app import run
 from whence.errors import TraceError, WhenceError
 from whence.pipeline import api
@@ -80,6 +82,17 @@ def test_spark_sets_views_that_nobody_can_name_aside_as_the_local_engine_does(
     directory = write_trace(tmp_path, living_world(1, 30, strict=True, durable=False).trace)
     without_a_value(directory, "view", "epoch")
     assert [each.rows for each in verify(spark, [tmp_path]).set_aside] == [1]
+
+
+def test_where_a_description_names_no_group_no_ticket_is_covered(spark: SparkSession, tmp_path: Path) -> None:
+    made = TraceBuilder((0, 1), run_id="r", parameters={"promises": ["ticket_coverage"], "tickets": 2, "k": 1})
+    made.phases()
+    made.deliver(1, made.publish(0))
+    made.trace.run.groups = {}
+    (checked,) = judge(made.trace)
+    (verified,) = verify(spark, [write_trace(tmp_path, made.trace)]).runs[0].verdicts
+    assert (checked.outcome, checked.sentence) == (Outcome.VACUOUS, "the run has no tickets")
+    assert (verified.outcome, verified.sentence) == (checked.outcome, checked.sentence)
 
 
 def test_a_view_of_a_group_with_fixed_members_needs_no_epoch(tmp_path: Path, capsys: Capture) -> None:

@@ -246,6 +246,14 @@ def test_a_trace_that_lacks_rows_is_not_merged(
     assert left.rows == (15 if damage is half_published else 30), "what is left can be merged by itself"
 
 
+def test_a_trace_whose_files_were_shipped_twice_is_merged(spark: SparkSession, tmp_path: Path) -> None:
+    directory = write_trace(tmp_path / "traces", stopped_in_order("r"))
+    file = next((directory / "kind=publish").glob("*.parquet"))
+    shutil.copy(file, file.with_name("part-00001.parquet"))
+    done = merge_logs(spark, tmp_path / "traces", tmp_path / "out", 1)
+    assert (done.rows, done.twice) == (30, 30)
+
+
 def test_a_trace_without_keys_and_true_time_says_how_to_gather_it(spark: SparkSession, tmp_path: Path) -> None:
     made = TraceBuilder((0, 1), run_id="r")
     for seq in (1, 2):

@@ -7,11 +7,11 @@ from typing import Final
 
 from whence.errors import UsageError
 from whence.pipeline.columns import KIND
-from whence.pipeline.events import find_input, incomplete_runs, lives_table, raw_events, runs_table
+from whence.pipeline.events import find_input, incomplete_runs, read_events
 from whence.pipeline.frames import DataFrame, F, SparkSession
 from whence.pipeline.storage import AnyPath
 from whence.trace.layout import RUN_PREFIX
-from whence.trace.schema import NODE, T_TRUE, Kind, L
+from whence.trace.schema import T_TRUE, Kind, L
 
 _REST: Final = "to merge what is left, copy its publications (kind=publish) elsewhere, and give those as LOGS"
 
@@ -19,20 +19,23 @@ _REST: Final = "to merge what is left, copy its publications (kind=publish) else
 def check_whole(session: SparkSession, files: Sequence[AnyPath]) -> None:
     """Check that the trace of which files of publications are, if they are of one, lacks no row and can be ordered.
 
+    Rows that are there twice are no reason to refuse it: a merge sets the others aside.
+
     Raises TraceError for a run that did not finish, and UsageError.
     """
     runs = {run for file in files if (run := _run_of(file)) is not None}
     if not runs:
         return
     run = runs.pop()
-    found = find_input([run])
-    if found.set_aside:
-        raise UsageError(f"LOGS: {found.set_aside[0].path}: {found.set_aside[0].reason}; {_REST}")
-    rows = raw_events(session, found)
-    lives = lives_table(rows).filter(F.col(NODE).isNotNull())
-    for row in incomplete_runs(lives, runs_table(session, found, {})).collect():
-        raise UsageError(f"LOGS: {run}: {row['incomplete']}; {_REST}")
-    _check_order(rows, run)
+    known = read_events(session, find_input([run]))
+    try:
+        for aside in [each for each in known.set_aside if each.is_unreadable]:
+            raise UsageError(f"LOGS: {aside.path}: {aside.reason}; {_REST}")
+        for row in incomplete_runs(known.lives, known.runs).collect():
+            raise UsageError(f"LOGS: {run}: {row['incomplete']}; {_REST}")
+        _check_order(known.events, run)
+    finally:
+        known.lives.unpersist()
 
 
 def _run_of(file: AnyPath) -> AnyPath | None:

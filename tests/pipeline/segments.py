@@ -13,11 +13,12 @@ class LiveNode:
     """One node that writes rows as a live one does."""
 
     def __init__(
-        self, directory: Path, node: int, inc: int = 1, segments_max: int = 64, taken: int | None = None
-    ) -> None:
+        self, directory: Path, node: int, inc: int = 1, segments_max: int = 64, taken: int | None = None,
+        level: str = "fifo",
+    ) -> None:  # fmt: skip
         about = {"durable": True, "founders": [0, 1, 2] if inc == 1 else [], "name": f"n{node}", "settings": {}}
         self._writer = TraceSegmentWriter(
-            directory, GROUP, "fifo", node, inc, segment_bytes=600, segments_max=segments_max,
+            directory, GROUP, level, node, inc, segment_bytes=600, segments_max=segments_max,
             about=about | {"previous": inc - 1 if inc > 1 else None},
         )  # fmt: skip
         self._who, self._ev, self._pos = (node, inc), 0, 0

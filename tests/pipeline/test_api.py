@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.test_stories import broken
+from whence.errors import UsageError
 from whence.pipeline import api
 from whence.pipeline.frames import F
 from whence.trace.writer import write_trace
@@ -41,6 +43,18 @@ def test_what_is_broken_is_a_table_of_verdicts_and_one_of_witnesses(tmp_path: Pa
     assert (verdict["run_id"], verdict["promise"], verdict["outcome"]) == ("one", "causal", "broken")
     assert verdict["count"] == len(witnesses) > 0
     assert all(len(row["events"]) == 2 and row["sentence"] for row in witnesses)
+
+
+def test_logs_are_read_on_spark_by_a_mapping_or_its_file(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log.ndjson").write_text('{"who": 7, "seq": 1, "l": 5}')
+    (tmp_path / "map.toml").write_text('pid = "who"')
+    for mapping in ({"pid": "who"}, tmp_path / "map.toml", str(tmp_path / "map.toml")):
+        (row,) = api.read_logs(spark, str(tmp_path / "log.ndjson"), mapping).collect()
+        assert (row["pid"], row["reason"]) == (7, None)
+    with pytest.raises(UsageError, match="cannot be read as TOML"):
+        api.read_logs(spark, tmp_path / "log.ndjson", tmp_path / "nowhere.toml")
+    with api.local_session() as local, pytest.raises(UsageError, match="on Spark alone: give the session of"):
+        api.read_logs(local, tmp_path / "log.ndjson")
 
 
 def test_rows_of_a_trace_are_read_clean(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.check.trace_builder import TraceBuilder
 from tests.pipeline.engines import measured_tables, merged_here
 from tests.pipeline.logs import made_log, write_files
 from tests.pipeline.test_agreement import clean_traces
@@ -24,6 +25,8 @@ from whence.pipeline.events import find_input
 from whence.pipeline.frames import F, Window
 from whence.pipeline.local.errors import NotLocal
 from whence.pipeline.local.session import is_local_engine, local_session
+from whence.pipeline.metrics import measures, ticket_timeline
+from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 
 FEW_LEVELS = ("fifo", "optimistic", "causal", "total")
@@ -125,6 +128,20 @@ def test_plain_logs_are_merged_here_and_others_are_left_to_spark(tmp_path: Path,
 
 def values(rows: Any, *columns: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in rows.select(*columns).collect()]
+
+
+def test_the_end_of_a_lease_is_the_same_to_the_nanosecond_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
+    """How late a process was is divided by the rate of its clock; a part of a nanosecond is cut off, not rounded."""
+    made = TraceBuilder((0, 1), run_id="r", parameters={"promises": ["ticket_exclusivity"], "drift_max": 0.01})
+    for late_ns in (98, 99, 100, 149, 150, 198, 1_000_001, -150):
+        made.row(Kind.TICKET_ACQUIRE, 0, ticket=late_ns, epoch=1, value=1)
+        made.row(Kind.TICKET_SUSPEND, 0, ticket=late_ns, epoch=1, late_ns=late_ns)
+    found = find_input([write_trace(tmp_path, made.trace)])
+    assert len(measured_tables(spark, found)["ticket_holds"]) > 8
+    with local_session() as local, measures(local, found) as tables:
+        untils = {row["ticket"]: row["until"] for row in ticket_timeline(tables).collect()}
+    ends = {row["ticket"]: row["t_true"] for row in made.trace.records(Kind.TICKET_SUSPEND)}
+    assert untils == {late_ns: ends[late_ns] - int(late_ns / (1 - 0.01)) for late_ns in ends}
 
 
 def test_nulls_come_first_and_last_where_the_order_falls() -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.conftest import mount_option
 from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.segments import GROUP, LiveNode
-from whence.errors import InternalError, StorageError, UsageError
+from whence.errors import InternalError, StorageError, TraceError, UsageError
 from whence.pipeline import follow as following
 from whence.pipeline.follow import Following, Lost, committed, follow, read_followed
 from whence.pipeline.storage import UriPath
@@ -22,6 +22,19 @@ from whence.trace.incarnations import SegmentFacts
 
 def numbers(spark: SparkSession, out: UriPath) -> list[tuple[int, int]]:
     return sorted((row["node"], row["ev"]) for row in read_followed(spark, out).select("node", "ev").collect())
+
+
+def test_groups_of_different_levels_are_not_followed_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither in one step, nor where the other group's node begins later; nothing of it is committed."""
+    LiveNode(tmp_path / "a", 0).close()
+    LiveNode(tmp_path / "b", 1, level="total").close()
+    with pytest.raises(TraceError, match=r"one is .* another is "):
+        follow(spark, [tmp_path / "a", tmp_path / "b"], GROUP, tmp_path / "out", once=True)
+    assert not committed(tmp_path / "out")
+    follow(spark, [tmp_path / "a"], GROUP, tmp_path / "out", once=True)
+    with pytest.raises(TraceError, match=r"one is fifo \(.*/a/.*\), another is total \(.*/b/"):
+        follow(spark, [tmp_path / "a", tmp_path / "b"], GROUP, tmp_path / "out", once=True)
+    assert committed(tmp_path / "out") == ["00000000"]
 
 
 def test_rows_are_followed_once_as_segments_grow_and_losses_are_said(

@@ -1,18 +1,21 @@
 """The batch merge gives one order, whatever the partitions, and refuses what it cannot read in one sentence."""
 
+import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.engines import merge_logs
+from tests.pipeline.engines import merge_logs, merged_here, merged_rows
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
+from whence.pipeline.batch import MergeCounts
 from whence.pipeline.log_reader import read_logs
 from whence.pipeline.logs import log_files, read_mapping
 from whence.pipeline.merge import WRITERS_MAX, events_of_groups, layout_of, merged, merged_by_group, write_merged
@@ -158,6 +161,66 @@ def test_half_a_key_and_a_group_whose_directory_stands_for_none_are_set_aside(
         "one of k_hi and k_lo is missing",
         "one of k_hi and k_lo is missing",
     ]
+
+
+def test_a_group_with_a_nul_in_its_name_is_rejected_and_stops_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """No file system has a directory for it. The local engine leaves such logs to Spark."""
+    (logs := tmp_path / "logs").mkdir()
+    rows: list[Row] = [{"grp": grp, "pid": 1, "seq": seq, "l": 5} for seq, grp in enumerate(("a\0b", "a", "\0", "b"))]
+    pq.write_table(pa.Table.from_pylist(rows), logs / "log.parquet")
+    (logs / "log.ndjson").write_text("\n".join(json.dumps(row | {"pid": 2}) for row in rows))
+    done = merge_logs(spark, logs, tmp_path / "out", 1)
+    assert (done.read, done.rows, done.rejected) == (8, 4, 4)
+    wrong = spark.read.parquet(str(tmp_path / "out" / "_rejected")).collect()
+    assert {row["reason"] for row in wrong} == {"grp has a NUL, which no name of a directory may have"}
+    assert merged_here(logs, tmp_path / "none", {}) is None
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+@pytest.mark.parametrize("lines", ["", "\n  \n"])
+def test_a_log_without_a_line_is_merged_on_both_engines(
+    spark: SparkSession, tmp_path: Path, lines: str, by_group: bool
+) -> None:
+    (logs := tmp_path / "logs").mkdir()
+    (logs / "log.ndjson").write_text(lines)
+    with gzip.open(logs / "more.ndjson.gz", "wt") as file:
+        file.write(lines)
+    out = tmp_path / "out"
+    assert merge_logs(spark, logs, out, 1, by_group=by_group).read == 0
+    nothing = merged_here(logs, tmp_path / "here", {}, by_group=by_group)
+    assert nothing == MergeCounts(0, 0, 0, 0, 0, 0)
+    assert (out / "_SUCCESS").exists()
+    assert (tmp_path / "here" / "_SUCCESS").exists()
+
+
+def test_what_is_not_json_is_rejected_by_the_line_and_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
+    """Quotes are double; of an escaped pair of surrogates both halves are there. Of a key that is there twice, the last
+    value counts, as with most readers of JSON."""
+    (logs := tmp_path / "logs").mkdir()
+    good = [
+        r'{"grp": "\ud83d\ude00", "pid": 1, "seq": 1, "l": 1}', r'{"grp": "a\\ud800", "pid": 1, "seq": 2, "l": 2}',
+        '{"grp": "b", "pid": 1, "seq": 3, "seq": 4, "l": 3}', '{"grp": "it\'s", "pid": 1, "seq": 5, "l": 3}',
+    ]  # fmt: skip
+    escapes = (r"\ud800", r"a\uDBFF", r"\udc00\ud800", r"\ud800\ud83d\ude00", r"\ud83d\\\ude00", r"\\\ud800")
+    half = [rf'{{"grp": "{grp}", "pid": 2, "seq": 1, "l": 1}}' for grp in escapes]
+    none = ["{'pid': 3, 'seq': 1, 'l': 1}", '{"pid": 006, "seq": 1, "l": 1}']
+    (logs / "log.ndjson").write_text("\n".join([*good, *half, *none]))
+    done = merge_logs(spark, logs, tmp_path / "out", 1)
+    assert (done.rows, done.rejected) == (4, 8)
+    order = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert {(row["grp"], row["seq"]) for row in order} == {("\U0001f600", 1), ("a\\ud800", 2), ("b", 4), ("it's", 5)}
+    wrong = [row["reason"] for row in spark.read.parquet(str(tmp_path / "out" / "_rejected")).collect()]
+    assert (
+        sorted(wrong)
+        == ["the line has half a character: one surrogate of two"] * 6 + ["the line is no JSON object"] * 2
+    )
+    (logs / "log.ndjson").write_text("\n".join(good))
+    here = merged_here(logs, tmp_path / "here", {})
+    assert here is not None
+    assert merged_rows(tmp_path / "here") == merged_rows(tmp_path / "out")
+    for line in (*half, *none):
+        (logs / "log.ndjson").write_text(line)
+        assert merged_here(logs, tmp_path / "none", {}) is None, line
 
 
 def test_a_mapping_leaves_literals_alone_and_a_group_without_a_directory_stops_nobody(

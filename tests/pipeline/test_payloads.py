@@ -51,6 +51,12 @@ def test_typed_and_json_payloads_become_columns_by_a_schema(spark: SparkSession)
         ("json", msgspec.json.encode(msgspec.to_builtins(whole) | {"where": as_map})),
         ("json", b'{"flight": "WH2", "gate": "seven"}'),
         ("json", b"\xff no JSON"),
+        ("json", b'{"gate": 1}{"gate": 2}'),
+        ("json", b'{"gate": 1}, {"gate": 2}'),
+        ("json", b"{'gate': 1}"),
+        ("json", None),
+        ("json", b"1"),
+        ("json", b'{"gate": 3} '),
     ]
     table = spark.createDataFrame(list(enumerate(rows)), "at int, row struct<kind: string, payload: binary>")
     table = table.select("at", "row.kind", "row.payload")
@@ -60,7 +66,8 @@ def test_typed_and_json_payloads_become_columns_by_a_schema(spark: SparkSession)
     half = ("WH2", None, None, None, None)
     assert [fields(row) for row in typed] == [expected, half, None, None]
     assert [fields(row) for row in as_text][:2] == [expected, half]
-    assert all(each is None for each in fields(as_text[2]) or (None,))
+    assert [fields(row) for row in as_text][2:8] == [None] * 6
+    assert fields(as_text[8]) == (None, 3, None, None, None)
 
 
 def test_schemas_and_encodings_that_are_none_are_refused(spark: SparkSession) -> None:

@@ -54,6 +54,20 @@ def test_a_stream_releases_the_order_of_the_batch_and_of_the_live_merger(spark: 
     assert [payload for _, _, payload in got] == [payload for grp in ("g0", "g1") for payload in live_order(rows, grp)]
 
 
+def test_a_group_with_a_nul_in_its_name_is_rejected_as_in_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for kind in ("ndjson", "parquet"):
+        rows = [{"grp": grp, "pid": len(kind), "seq": seq, "l": 5} for seq, grp in enumerate(("a\0b", "a"))]
+        if kind == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), tmp_path / "logs" / "log.parquet")
+        else:
+            (tmp_path / "logs" / "log.ndjson").write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    streamed(spark, tmp_path, BRISK)
+    assert [row["grp"] for row in read_released(spark, tmp_path / "out").collect()] == ["a", "a"]
+    wrong = read_released(spark, tmp_path / "out", REJECTED).collect()
+    assert [row["reason"] for row in wrong] == ["grp has a NUL, which no name of a directory may have"] * 2
+
+
 def live_order(rows: list[Row], grp: str) -> list[bytes]:
     """Return what the merger of a live member releases, given the same events as they are published."""
     merger = MergeBuffer(Timing(epsilon=5, delta=20), MergeLimits(), "paper")

@@ -13,8 +13,9 @@ from tests.check.worlds import causal_world
 from tests.pipeline.engines import verify
 from tests.pipeline.logs import in_order, made_log, write_files
 from whence.errors import TraceError, UsageError
-from whence.pipeline.batch import merge_logs
+from whence.pipeline.batch import merge_logs, merge_on
 from whence.pipeline.events import find_input, read_events
+from whence.pipeline.local.session import local_session
 from whence.pipeline.log_reader import read_logs
 from whence.pipeline.manifest import committed_steps, read_released
 from whence.pipeline.merge import events_of_groups, write_merged
@@ -48,6 +49,22 @@ def test_a_merge_that_does_not_fit_leaves_nothing(spark: SparkSession, tmp_path:
         write_merged(log, full_disk / "out", 1, by_group=True)
     assert "\n" not in str(said.value)
     assert not (full_disk / "out").exists()
+
+
+def test_a_merge_here_that_does_not_fit_names_the_place_it_was_written_to(tmp_path: Path, full_disk: Path) -> None:
+    write_files(tmp_path / "logs", made_log(1, events=3000), 1, 0)
+    with (
+        local_session() as local,
+        pytest.raises(UsageError, match=r"^--out: .*/out could not be written and was removed"),
+    ):
+        merge_on(local, tmp_path / "logs", full_disk / "out", 0, {}, groups=None, by_group=True, strict=False)
+    assert not (full_disk / "out").exists()
+
+
+def test_a_rejected_row_that_is_cut_short_shows_that_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "logs", [row | {"l": None, "payload": b"x" * 300} for row in made_log(1, events=3)], 1, 0)
+    with pytest.raises(UsageError, match=r"none of the 3 rows .* …$"):
+        merge_logs(spark, tmp_path / "logs", tmp_path / "out", 1)
 
 
 def test_a_stream_that_does_not_fit_goes_on_when_there_is_room(

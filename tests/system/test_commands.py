@@ -496,6 +496,31 @@ def test_a_missing_extra_is_named_with_what_installs_it(
     assert f"pip install 'whence[{extra}]'" in complaint(capsys, *command)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["stream . --out o --work w", "sweep plan.toml --out o", "pack --out p.tar.gz", "verify . --engine spark",
+     "gather . --out o --group g --follow", "gather . --out o --group g --master local",
+     "merge . --out o --master local[1]", "metrics . --out o --conf a=b", "report hdfs://a/b --out o"],
+)  # fmt: skip
+def test_where_only_spark_helps_duckdb_is_not_offered(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("whence.cli.spark.find_spec", lambda name: None)
+    said = complaint(capsys, *arguments.split())
+    assert said.endswith("needs Spark; install it with: pip install 'whence[spark]'\n")
+    assert "DuckDB" not in said
+
+
+def test_where_duckdb_was_asked_for_spark_is_not_offered(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("whence.cli.spark.find_spec", lambda name: None)
+    for command in (["verify"], ["merge", "--out", "o"]):
+        said = complaint(capsys, *command, str(tmp_path), "--engine", "local")
+        assert said == "whence: --engine local needs DuckDB; install it with: pip install 'whence[local]'\n"
+
+
 def test_the_api_can_be_found_by_looking_at_the_package() -> None:
     shown = dir(whence)
     assert {"join", "run", "Group", "Delivery", "LateEvent", "NetSettings", "UsageError"} <= set(shown)

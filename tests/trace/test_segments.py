@@ -39,11 +39,33 @@ def row(kind: Kind, node: int, inc: int, ev: int, **values: object) -> tuple[obj
     return tuple(given.get(name) for name in COLUMNS_OF[kind])
 
 
-def spooled(directory: Path, node: int, inc: int, *rows: tuple[Kind, tuple[object, ...]]) -> None:
-    spool = TraceSegmentWriter(directory, "alps", "fifo", node, inc)
+def spooled(
+    directory: Path, node: int, inc: int, *rows: tuple[Kind, tuple[object, ...]], level: str = "fifo",
+    about: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    spool = TraceSegmentWriter(directory, "alps", level, node, inc, about=about)
     for kind, each in rows:
         spool.add(kind, each)
     spool.close()
+
+
+@pytest.mark.parametrize("place", ["b", "a"])
+@pytest.mark.parametrize(
+    ("level", "about", "said"),
+    [("total", None, "total"), ("fifo", {"settings": {"membership": "living"}}, "fifo on views")],
+)
+def test_groups_of_one_name_and_of_different_levels_are_no_run(
+    tmp_path: Path, place: str, level: str, about: dict[str, Any] | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their promises differ, and the rows of one would break those of the other; also where nodes share a directory."""
+    spooled(tmp_path / "a", 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)))
+    spooled(tmp_path / place, 0, 2, (Kind.JOIN, row(Kind.JOIN, 0, 2, 0)), level=level, about=about)
+    refused = rf"one is fifo \(.*/a/spool-.*-0-1-000000.rows\), another is {said} \(.*/{place}/spool-.*-0-2-000000.rows"
+    with pytest.raises(TraceError, match=refused):
+        gather([tmp_path], "alps", "run", "1")
+    assert command(["gather", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "give the directories of one of them" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("run_id=*"))
 
 
 def test_spools_of_many_processes_become_one_trace(tmp_path: Path) -> None:

@@ -140,9 +140,9 @@ def vacuous(promise: str, why: str) -> Verdict:
     return Verdict(promise=promise, outcome=Outcome.VACUOUS, sentence=why)
 
 
-def who(node: int, inc: int) -> str:
-    """Return the name of a process for sentences."""
-    return f"process {node}" if inc <= 1 else f"process {node} in its incarnation {inc}"
+def who(node: int | None, inc: int | None) -> str:
+    """Return the name of a process for sentences; damaged rows may lack either number."""
+    return f"process {node}" if inc is None or inc <= 1 else f"process {node} in its incarnation {inc}"
 
 
 def what(event: EventId) -> str:

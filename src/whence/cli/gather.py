@@ -8,7 +8,7 @@ import typer
 
 from whence import __version__
 from whence.cli.output import directory, print_json, print_message
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_spark, placed, starting
 from whence.cli.verify import Conf
 from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
@@ -91,6 +91,7 @@ def gather(
 
     here = [place for place in places if isinstance(place, Path)]
     if master is not None or conf or len(here) < len(places) or not isinstance(target, Path):
+        need_spark("--master" if master is not None else "--conf" if conf else "a URI")
         from whence.pipeline.gather import gather_on_spark
 
         found, path, rows = gather_on_spark(
@@ -129,6 +130,7 @@ def _follow(
     places: "Sequence[AnyPath]", out: "AnyPath", group: str, start: "Start", *, once: bool, every_s: float, json: bool
 ) -> None:
     """Read on as nodes write; print every step, and what was lost."""
+    need_spark("--follow")
     from whence.pipeline import follow as following
 
     def told(step: following.Step) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.output import print_json, print_message, progress, stdout
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_engine, placed, starting
 from whence.cli.verify import Conf, EngineName, Master
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def merge(
     a place in the order go to OUT/_rejected with their file and the reason, further rows of an event that is there
     more than once to OUT/_twice; both are counted.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import batch
     from whence.pipeline import logs as reading
     from whence.pipeline.storage import bytes_below

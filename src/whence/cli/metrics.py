@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, placed_directory, starting
-from whence.cli.verify import Conf, EngineName, Master, Traces
+from whence.cli.check import UNREADABLE
+from whence.cli.output import print_json, print_message, progress, stdout
+from whence.cli.spark import need_engine, placed, placed_directory, starting
+from whence.cli.verify import Conf, EngineName, Master, Traces, set_aside_as_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
 
@@ -22,7 +23,12 @@ def metrics(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Measure traces: throughput, latency, hold time, loss, recovery and metadata per run, group and window of time."""
+    """Measure traces: throughput, latency, hold time, loss, recovery and metadata per run, group and window of time.
+
+    Exit code 0: measured. 2: something could not be read, or rows that were written are not there; it is named on
+    standard error, and the tables are those of the rest.
+    """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import metrics as measuring
 
@@ -32,11 +38,18 @@ def metrics(
         places = [placed(trace, start) for trace in traces]
         found = events.find_input(places)
         into = measuring.check_free(placed_directory(out, start, "--out"), overwrite=overwrite)
-        written = start.run(
+        done = start.run(
             lambda session: measuring.measure(session, found, into, overwrite=overwrite),
             found.bytes, [*places, into], bar, task,
         )  # fmt: skip
+    for sentence in done.unusable.sentences():
+        print_message(sentence)
     if json:
-        print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
+        print_json(
+            0, runs=len(found.runs), tables=[str(path) for path in done.tables],
+            set_aside=set_aside_as_json(done.unusable.set_aside), incomplete=done.unusable.incomplete,
+        )  # fmt: skip
     else:
-        stdout().print(f"{len(found.runs):,} runs measured: " + ", ".join(map(str, written)))
+        stdout().print(f"{len(found.runs):,} runs measured: " + ", ".join(map(str, done.tables)))
+    if done.unusable.is_unreadable:
+        raise typer.Exit(UNREADABLE)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from whence.cli.output import print_json, stdout
+from whence.cli.spark import need_spark
 
 
 def pack(
@@ -18,6 +19,7 @@ def pack(
     It fits machines with the same platform and minor version of Python, and is given to Spark with --conf; the command
     prints how. Example: whence pack --out whence-executors.tar.gz
     """
+    need_spark()
     from whence.pipeline.executors import pack as packed
     from whence.pipeline.executors import settings_for
 

@@ -6,11 +6,11 @@ import typer
 from rich.table import Table
 
 from whence.check.verdict import Outcome
-from whence.cli.check import BROKEN
+from whence.cli.check import BROKEN, UNREADABLE
 from whence.cli.metrics import Json
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, starting
-from whence.cli.verify import Conf, EngineName, Master, Traces
+from whence.cli.spark import need_engine, placed, starting
+from whence.cli.verify import Conf, EngineName, Master, Traces, print_set_aside, set_aside_as_json
 
 if TYPE_CHECKING:
     from whence.pipeline.verify import Verified
@@ -26,8 +26,10 @@ def report(
 ) -> None:
     """Judge and measure traces and write one page with verdicts, numbers and plots.
 
-    Exit code 0: nothing is broken. 1: a promise is.
+    Exit code 0: nothing is broken. 1: a promise is. 2: something could not be read; it is named on standard error, and
+    the page is about the rest.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import report as reporting
 
@@ -41,13 +43,19 @@ def report(
             lambda session: reporting.write_report(session, places, page, found),
             found.bytes, [*places, page], bar, task,
         )  # fmt: skip
+    print_set_aside(judged.set_aside)
     if json:
-        print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
+        print_json(
+            0, runs=len(judged.runs), report=str(out), broken=judged.broken,
+            set_aside=set_aside_as_json(judged.set_aside),
+        )  # fmt: skip
     else:
         stdout().print(_by_run(judged))
         stdout().print(f"report: {out}")
     if judged.broken:
         raise typer.Exit(BROKEN)
+    if any(each.is_unreadable for each in judged.set_aside):
+        raise typer.Exit(UNREADABLE)
 
 
 def _by_run(judged: "Verified") -> Table:

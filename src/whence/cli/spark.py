@@ -1,10 +1,12 @@
 """What the commands on tables share: the engine, Spark started when it is needed, and places that may be URIs."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from whence.cli.output import directory, parse_settings
+from whence.errors import UsageError
 from whence.places import is_uri, path_of
 
 if TYPE_CHECKING:
@@ -58,15 +60,33 @@ class Starting:
         )  # fmt: skip
 
 
+def need_spark(what: str = "this command") -> None:
+    """Check that Spark is installed, for what DuckDB cannot do. Raises UsageError."""
+    if find_spec("pyspark") is None:
+        raise UsageError(f"{what} needs Spark; install it with: pip install 'whence[spark]'")
+
+
+def need_engine(engine: str, master: str | None, conf: list[str] | None) -> None:
+    """Check that the engine that was named is installed. Raises UsageError; where none was named, `pipeline` does."""
+    if engine == "spark":
+        need_spark("--engine spark")
+    elif engine == "local":
+        if find_spec("duckdb") is None:
+            raise UsageError("--engine local needs DuckDB; install it with: pip install 'whence[local]'")
+    elif master is not None or conf:
+        need_spark("--master" if master is not None else "--conf")
+
+
 def starting(master: str | None, conf: list[str] | None, engine: str = "auto") -> Starting:
     """Return what starts Spark when it is first called. Raises UsageError."""
     return Starting(master, parse_settings(conf or [], "--conf"), engine)
 
 
 def placed(place: str, start: "Start") -> "AnyPath":
-    """Return where a place is, a path or a URI; Spark starts only for a URI."""
+    """Return where a place is, a path or a URI; Spark starts only for a URI. Raises UsageError."""
     if not is_uri(place):
         return path_of(place)
+    need_spark(f"{place}, a URI,")
     from whence.pipeline.storage import UriPath
 
     return UriPath(start(), place)

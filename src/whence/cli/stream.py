@@ -6,7 +6,7 @@ import typer
 
 from whence.cli.merge import Json, Logs, Mapping, Out, Strict, print_unread
 from whence.cli.output import print_json, print_message, progress, stdout
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_spark, placed, starting
 from whence.cli.verify import Conf, Master
 from whence.errors import UsageError
 
@@ -46,6 +46,7 @@ def stream(
     Started again, it goes on where it stopped. Writers must move whole files in. Exit code 0: all that was there is
     merged. 2: it cannot be read or written.
     """
+    need_spark()
     from whence.pipeline import logs as reading
     from whence.pipeline import manifest as manifests
     from whence.pipeline import session as sessions

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, placed_directory, starting
+from whence.cli.spark import need_spark, placed, placed_directory, starting
 from whence.cli.verify import Conf, Master
 
 
@@ -27,6 +27,7 @@ def sweep(
     events = [100], fanout = [3, 4]. A run that fails is a row with its error; a sweep that stops goes on with --resume.
     Exit code 0: every run has its row. 2: the plan or an argument is wrong.
     """
+    need_spark()
     from whence.pipeline import session
     from whence.pipeline import sweep as sweeping
 

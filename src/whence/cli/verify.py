@@ -1,6 +1,7 @@
 """whence verify: the promises of any number of runs judged as tables."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -17,9 +18,10 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
-from whence.cli.spark import placed, starting
+from whence.cli.spark import need_engine, placed, starting
 
 if TYPE_CHECKING:
+    from whence.pipeline.events import SetAside
     from whence.pipeline.stories import BrokenPromise
     from whence.pipeline.verify import Verified
 
@@ -55,6 +57,7 @@ def verify(
     The answers are those of `whence check`, from independent code, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
+    need_engine(engine, master, conf)
     from whence.pipeline import events
     from whence.pipeline import verify as judging
     from whence.pipeline.stories import broken_promises
@@ -69,15 +72,13 @@ def verify(
             lambda session: judging.verify(session, places, promise or None, found=found),
             found.bytes, places, bar, task,
         )  # fmt: skip
-    for each in done.set_aside:
-        rows = "" if each.rows is None else f" ({each.rows:,} rows)"
-        print_message(f"set aside: {each.path}{rows}: {each.reason}")
+    print_set_aside(done.set_aside)
     if json:
         by_run = {judged.run.run_id: verdicts_by_name(judged.verdicts) for judged in done.runs}
         every = [{"run": each.run.run_id, **witness} for each in done.runs for witness in witnesses(each.verdicts)]
         print_json(
             done.runs[0].run.seed, runs=by_run, verdicts=_worst(by_run), violations=every[:VIOLATIONS_SHOWN],
-            set_aside=[{"path": each.path, "reason": each.reason, "rows": each.rows} for each in done.set_aside],
+            set_aside=set_aside_as_json(done.set_aside),
         )  # fmt: skip
     else:
         for judged in done.runs:
@@ -85,8 +86,19 @@ def verify(
         _print_stories(done, broken_promises(found, done))
     if done.broken:
         raise typer.Exit(BROKEN)
-    if any(each.rows is None for each in done.set_aside):
+    if any(each.is_unreadable for each in done.set_aside):
         raise typer.Exit(UNREADABLE)
+
+
+def print_set_aside(what: "Sequence[SetAside]") -> None:
+    """Print what could not be used, and why."""
+    for each in what:
+        print_message(each.sentence())
+
+
+def set_aside_as_json(what: "Sequence[SetAside]") -> list[dict[str, Any]]:
+    """Return what could not be used, as in JSON."""
+    return [{"path": each.path, "reason": each.reason, "rows": each.rows} for each in what]
 
 
 def _print_stories(done: "Verified", stories: "list[BrokenPromise]") -> None:

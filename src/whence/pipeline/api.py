@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from whence.errors import UsageError
 from whence.pipeline import log_reader
 from whence.pipeline import merge as merging
 from whence.pipeline import metrics as measuring
@@ -16,8 +17,10 @@ from whence.pipeline import verify as judging
 from whence.pipeline.columns import EVS, IDS_SHOWN, PROMISE, RUN_ID, SENTENCE
 from whence.pipeline.events import find_input, read_events, small_table
 from whence.pipeline.frames import DataFrame, SparkSession
-from whence.pipeline.local.session import local_session
+from whence.pipeline.local.session import is_local_engine, local_session
+from whence.pipeline.logs import read_mapping
 from whence.pipeline.session import session
+from whence.pipeline.storage import located
 from whence.trace.schema import GRP, INC, NODE
 
 __all__ = ["Judgement", "local_session", "merge", "metrics", "read_logs", "read_trace", "session", "verify"]
@@ -72,12 +75,18 @@ def metrics(session: SparkSession, *paths: Path | str) -> Iterator[dict[str, Dat
         yield {name: make(tables) for name, make in measuring.TABLES.items()}
 
 
-def read_logs(session: SparkSession, path: Path | str, mapping: Mapping[str, str] | None = None) -> DataFrame:
-    """Return the rows of publishers' logs on Spark; `reason` says why one has no place in the order. Raises UsageError.
+def read_logs(
+    session: SparkSession, path: Path | str, mapping: Mapping[str, str] | Path | str | None = None
+) -> DataFrame:
+    """Return the rows of publishers' logs on Spark; `reason` says why one has no place in the order. Raises UsageError,
+    and TraceError for a trace that did not finish.
 
-    `mapping` gives our columns as SQL expressions over those of the log.
+    `mapping` gives our columns as SQL expressions over those of the log, or is the path of a mapping file.
     """
-    return log_reader.read_logs(session, Path(path), mapping)
+    if is_local_engine(session):
+        raise UsageError("logs are read as tables on Spark alone: give the session of api.session()")
+    given = read_mapping(located(mapping, lambda: session)) if isinstance(mapping, Path | str) else mapping
+    return log_reader.read_logs(session, path, given)
 
 
 def merge(logs: DataFrame, *, by_group: bool = True, parts: int = 16) -> DataFrame:

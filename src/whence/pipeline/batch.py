@@ -25,6 +25,7 @@ from whence.pipeline.merge import discarded, events_of_groups, mark_done, new_di
 from whence.pipeline.rejected import first_rejected, rejected_rows
 from whence.pipeline.session import configure_for_size, first_line
 from whence.pipeline.storage import AnyPath, UriPath
+from whence.pipeline.whole_trace import check_whole
 
 REJECTED_TO, TWICE_TO = "_rejected", "_twice"
 ROWS_TO_BYTES: Final = 4
@@ -52,10 +53,11 @@ def merge_logs(
     spark: SparkSession, logs: AnyPath, out: AnyPath, parts: int, mapping: Mapping[str, str] | None = None,
     *, groups: Sequence[str] | None = None, by_group: bool = True, strict: bool = False,
 ) -> MergeCounts:  # fmt: skip
-    """Merge the logs below a path into a new directory. Raises UsageError; then nothing is left there."""
+    """Merge the logs below a path into a new directory. Raises UsageError, TraceError; then nothing is left there."""
     check_apart(logs, out)
     with new_directory(out), lenient_casts(spark):
         files = log_files(logs)
+        check_whole(spark, files)
         reader = LogReader(spark, mapping or {})
         reader.check(files, str(logs))
         rows = reader.rows(files)
@@ -77,7 +79,7 @@ def merge_on(
     session: SparkSession, logs: AnyPath, out: AnyPath, input_bytes: int, mapping: Mapping[str, str],
     *, groups: Sequence[str] | None, by_group: bool, strict: bool,
 ) -> MergeCounts:  # fmt: skip
-    """Merge logs on the engine that a session is of. Raises UsageError; of the local engine, NotLocal."""
+    """Merge logs on the engine that a session is of. Raises UsageError, TraceError; of the local engine, NotLocal."""
     partitions = configure_for_size(session, input_bytes)
     if not is_local_engine(session):
         return merge_logs(session, logs, out, partitions, mapping, groups=groups, by_group=by_group, strict=strict)
@@ -117,16 +119,20 @@ def _write(
         is_unique = blocks.isEmpty()
         once, others = (events, None) if is_unique else split_duplicates(events, blocks)
         merged = write_merged(once, out, parts, by_group=by_group, unique_across_groups=is_unique)
-        twice = 0 if others is None else _write_rows(others, out / TWICE_TO)
+        twice = 0 if others is None else _write_rows(others, out, TWICE_TO)
         if counts.rejected:
-            _write_rows(rejected_rows(rows), out / REJECTED_TO)
+            _write_rows(rejected_rows(rows), out, REJECTED_TO)
     finally:
         blocks.unpersist()
     return msgspec.structs.replace(counts, rows=merged, twice=twice)
 
 
-def _write_rows(rows: DataFrame, where: AnyPath) -> int:
-    rows.coalesce(1).write.parquet(str(where))
+def _write_rows(rows: DataFrame, out: AnyPath, name: str) -> int:
+    where = out / name
+    try:
+        rows.coalesce(1).write.parquet(str(where))
+    except Exception as error:
+        raise UsageError(f"--out: {where} could not be written and {discarded(out)}: {first_line(error)}") from error
     count = row_count(where)
     if not count:
         discarded(where)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from whence.pipeline.frames import Column, DataFrame, F
 from whence.trace.layout import TYPES
-from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
+from whence.trace.schema import COLUMNS, EPOCH, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
 RUN_ID, KIND = "run_id", "kind"
 LIFE = "life"
@@ -38,6 +38,8 @@ VIOLATIONS: Final = (
 
 NEVER_NULL: Final = (NODE, INC, EV)
 NEVER_NULL_IN: Final = {Kind.PUBLISH: MESSAGE, Kind.DELIVER: MESSAGE}
+NEVER_NULL_ON_VIEWS: Final = {Kind.VIEW: (GRP, EPOCH)}
+"""Of groups on views besides: who enters a view says which."""
 
 
 def ddl_of(name: str) -> str:

@@ -9,7 +9,7 @@ numbers its rows 0, 1, 2, …, and a hole makes its run incomplete.
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +18,19 @@ from whence.check.levels import is_living, promises_of
 from whence.check.ticket_coverage import REPAIR_ROUNDS
 from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
-from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
+from whence.pipeline.columns import (
+    FILE,
+    KIND,
+    LIFE,
+    NEVER_NULL,
+    NEVER_NULL_IN,
+    NEVER_NULL_ON_VIEWS,
+    ROW,
+    RUN_ID,
+    TRACE_DDL,
+    ddl_of,
+    union,
+)
 from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.local.errors import NotLocal
 from whence.pipeline.local.session import is_local_engine
@@ -51,6 +63,9 @@ FILE_BYTES_READ = 1 << 20
 """Files up to this are read whole before use, so that a torn page is found before Spark meets it."""
 
 
+UNIDENTIFIED: Final = "rows without node, inc, ev or the event or view they tell of"
+
+
 class SetAside(NamedTuple):
     """What was not used, and why. `rows` is None where they cannot be counted."""
 
@@ -58,6 +73,16 @@ class SetAside(NamedTuple):
     path: str
     reason: str
     rows: int | None = None
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether something is missing that was there: not where rows are there twice, or claim one number."""
+        return self.rows is None or self.reason == UNIDENTIFIED
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        rows = "" if self.rows is None else f" ({self.rows:,} rows)"
+        return f"set aside: {self.path}{rows}: {self.reason}"
 
 
 class Input(NamedTuple):
@@ -244,10 +269,11 @@ def read_events(
     as long as the events are read, where Spark and this process share a disk.
     """
     raw = raw_events(spark, found, scratch)
-    lives = lives_table(raw).persist()
+    on_views = [run_id for run_id, run in found.runs.items() if is_living(run)]
+    lives = lives_table(raw, on_views).persist()
     invalid = rows_by_run(lives, "invalid", F.col("invalid"))
-    aside = [*found.set_aside, *_set_aside(invalid, "rows without node, inc, ev or the event they tell of")]
-    events = valid_rows(raw) if invalid else raw
+    aside = [*found.set_aside, *_set_aside(invalid, UNIDENTIFIED)]
+    events = valid_rows(raw, on_views) if invalid else raw
     if rows_by_run(lives, "twice", F.col("rows") - F.col("numbers")):
         events = events.dropDuplicates([RUN_ID, KIND, *COLUMNS])
         before, lives = rows_by_run(lives, "rows", F.col("rows")), lives_table(events).persist()
@@ -365,21 +391,31 @@ def _in_one(found: Input) -> pa.Table:
     return pa.concat_tables([*tables, shape.empty_table()], promote_options="default").select(shape.names)
 
 
-def _is_invalid() -> Column:
-    """Return the condition as text: as columns it nests so deep that Spark Connect refuses the plans built on it."""
+def _is_invalid(on_views: Iterable[str] = ()) -> Column:
+    """Return the condition, mostly as text: as columns it nests so deep that Spark Connect refuses plans built on it.
+
+    `on_views`: the runs of groups on views.
+    """
     anywhere = [f"`{name}` is null" for name in NEVER_NULL]
     in_kind = [
         f"(`{KIND}` = '{kind.value}' and `{name}` is null)" for kind, names in NEVER_NULL_IN.items() for name in names
     ]
-    return F.expr(" or ".join(anywhere + in_kind))
+    in_any_run = F.expr(" or ".join(anywhere + in_kind))
+    if not (runs := list(on_views)):
+        return in_any_run
+    in_views = [
+        f"(`{KIND}` = '{kind.value}' and `{name}` is null)" for kind, names in NEVER_NULL_ON_VIEWS.items()
+        for name in names
+    ]  # fmt: skip
+    return in_any_run | (F.col(RUN_ID).isin(runs) & F.expr(" or ".join(in_views)))
 
 
-def valid_rows(raw: DataFrame) -> DataFrame:
+def valid_rows(raw: DataFrame, on_views: Iterable[str] = ()) -> DataFrame:
     """Return the rows whose required columns are not null."""
-    return raw.filter(~_is_invalid())
+    return raw.filter(~_is_invalid(on_views))
 
 
-def lives_table(events: DataFrame) -> DataFrame:
+def lives_table(events: DataFrame, on_views: Iterable[str] = ()) -> DataFrame:
     """Return, for every incarnation of every node, how many rows it left, how many numbers they have, and up to which;
     and how many rows tell more than that packets travelled (`told`).
 
@@ -388,7 +424,7 @@ def lives_table(events: DataFrame) -> DataFrame:
     bit = F.when(F.col(EV) >= 0, F.call_function("shiftleft", F.lit(1).cast("bigint"), (F.col(EV) % 64).cast("int")))
     words = events.groupBy(RUN_ID, NODE, INC, F.shiftright(EV, 6).alias("word")).agg(
         F.count("*").alias("rows"), F.bit_or(bit).alias("bits"), F.max(EV).alias("last_ev"),
-        F.count_if(_is_invalid()).alias("invalid"), F.count_if(~F.col(KIND).isin(*_TRAFFIC)).alias("told"),
+        F.count_if(_is_invalid(on_views)).alias("invalid"), F.count_if(~F.col(KIND).isin(*_TRAFFIC)).alias("told"),
     )  # fmt: skip
     return words.groupBy(RUN_ID, NODE, INC).agg(
         F.sum(F.col("rows") - F.col("invalid")).alias("rows"),

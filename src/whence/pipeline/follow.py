@@ -27,7 +27,7 @@ from whence.pipeline.segment_rows import ROWS_DDL, batches_of, segments_in
 from whence.pipeline.session import first_line
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, Ownership, UriPath, entries, located, put_new, remove
-from whence.trace.incarnations import SegmentFacts, facts_of
+from whence.trace.incarnations import SegmentFacts, check_one_level, facts_of, level_of
 from whence.trace.layout import put as put_on_disk
 from whence.trace.schema import EV, INC, NODE
 from whence.trace.segments import NAME, rows_between
@@ -73,6 +73,8 @@ class Step(msgspec.Struct):
     """By node and incarnation, such as "3-1"."""
     lost: list[Lost] = []
     """What this step found missing."""
+    level: list[str] = []
+    """The level of the group, and a segment that names it; none before the first step, and in older manifests."""
 
     @property
     def missing(self) -> int:
@@ -92,17 +94,22 @@ class Following:
     def step(self) -> Step | None:
         """Read what was written since the last step; return what was committed, or None where there was nothing new.
 
-        Raises UsageError, InternalError where rows do not add up, and StorageError where another stream took over.
+        Raises UsageError, TraceError where groups of different levels have the name, InternalError where rows do not
+        add up, and StorageError where another stream took over.
         """
         lengths = self._lengths()
         grown = {path: size for path, size in lengths.items() if size > self.last.offsets.get(path, 0)}
         facts = [each for each in self._look(grown) if each.whole > self.last.offsets.get(each.where, 0)]
         if not facts:
             return None
+        named = [(level_of(each.head), each.where) for each in facts if each.head is not None]
+        known = [(self.last.level[0], self.last.level[1])] if self.last.level else []
+        check_one_level([*known, *named], self._group)
         where = self._out / ROWS / f"step={self.last.number + 1:08d}"
         remove(where)
         self._write(facts, where)
         after = self._balanced(facts, set(lengths), self._spark.read.schema(ROWS_DDL).parquet(str(where)))
+        after.level = list([*known, *named][0])
         if self._owned is not None:
             self._owned.check()
         _commit(self._out / MANIFESTS / f"{after.number:08d}.json", msgspec.json.encode(after))
@@ -175,7 +182,7 @@ def follow(
 ) -> Step:  # fmt: skip
     """Read the segments of a group below some places as they grow, or with `once` what is there; return the last step.
 
-    Raises UsageError, InternalError and StorageError.
+    Raises UsageError, TraceError, InternalError and StorageError.
     """
     with nullcontext() if isinstance(out, UriPath) else sole_writer(out):
         following = Following(spark, places, group, out)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from whence.errors import UsageError
 from whence.pipeline.columns import union
-from whence.pipeline.frames import DataFrame, F, SparkSession
+from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.log_sql import GIVEN, row_sql, value_kind
 from whence.pipeline.logs import (
     COLUMNS,
@@ -50,6 +50,7 @@ from whence.pipeline.rejected import lines_of
 from whence.pipeline.remote_shapes import RemoteShapes, remote_names
 from whence.pipeline.session import first_line
 from whence.pipeline.storage import AnyPath, UriPath, located
+from whence.pipeline.whole_trace import check_whole
 
 _FILES_LOOKED_AT, _LINES_LOOKED_AT = 200, 1000
 """Files of NDJSON, and lines of each, in which a column must show that is asked for."""
@@ -98,6 +99,9 @@ def _shape_of(file: Path) -> Shape:
 _IS_TEXT: Final = "trim(value) <> ''"
 """Empty lines are none."""
 _RAW_ROW, _RAW_FILE, _RAW_AT, _RAW_BAD = "whence raw", "whence file", "whence row", "whence bad"
+_STRICT: Final = {"allowSingleQuotes": "false"}
+_PAIR: Final = r"\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+"""Two escapes of JSON that are one character; either alone is none, and parsers write ? for it."""
 _KINDS: Final = {
     GRP: "string", PID: "bigint", PUBLISHER: "string", INC: "int", SEQ: "bigint", R: "bigint", L: "bigint",
     K_HI: "bigint", K_MID: "bigint", K_LO: "bigint", PAYLOAD: "binary", HEARTBEAT: "boolean", FILE: "string",
@@ -267,8 +271,12 @@ class LogReader:
 
 
 def read_logs(spark: SparkSession, path: AnyPath | str, mapping: Mapping[str, str] | None = None) -> DataFrame:
-    """Return all rows of the logs below a path or URI, with reasons for those that have no place. Raises UsageError."""
+    """Return all rows of the logs below a path or URI, with reasons for those that have no place.
+
+    Raises UsageError, and TraceError for a trace that did not finish.
+    """
     reader, files = LogReader(spark, mapping or {}), log_files(located(path, lambda: spark))
+    check_whole(spark, files)
     reader.check(files, str(path))
     return reader.rows(files)
 
@@ -279,16 +287,23 @@ def _json_rows(spark: SparkSession, paths: list[str], fields: Mapping[str, Any])
     text = spark.read.text(paths).filter(_IS_TEXT)
     text = text.select(line.alias("value"), F.col("_metadata.file_path").alias(_RAW_FILE))
     # In brackets the parser must read to the line's end: what follows an object is an error, or a second one.
-    objects = F.from_json(F.concat(F.lit("["), F.col("value"), F.lit("]")), f"array<{_ddl(fields)}>")
+    objects = F.from_json(F.concat(F.lit("["), F.col("value"), F.lit("]")), f"array<{_ddl(fields)}>", _STRICT)
     rows = text.select("value", _quoted(_RAW_FILE), objects.alias("objects"))
     one = F.get(F.col("objects"), F.lit(0))
     is_one = F.coalesce((F.size("objects") == 1) & one.isNotNull(), F.lit(False))
     bad = F.when(~F.is_valid_utf8("value"), "the line is not UTF-8").when(~is_one, "the line is no JSON object")
+    bad = bad.when(_has_half_a_character(F.col("value")), "the line has half a character: one surrogate of two")
     return rows.select(
         *(one.getField(name).alias(name) for name in fields),
         F.make_valid_utf8("value").alias(_RAW_ROW), F.col(_quoted(_RAW_FILE)),
         F.lit(None).cast("bigint").alias(_RAW_AT), bad.alias(_RAW_BAD),
     )  # fmt: skip
+
+
+def _has_half_a_character(line: Column) -> Column:
+    """Return whether a line of JSON escapes a surrogate that does not stand beside the other one of its pair."""
+    plain = F.regexp_replace(F.replace(line, F.lit("\\\\"), F.lit(" ")), _PAIR, "")
+    return F.lower(line).contains("\\ud") & plain.rlike(r"\\u[dD][89a-fA-F]")
 
 
 def _tried(found: re.Match[str]) -> str:

@@ -214,6 +214,7 @@ def _reason(of: Mapping[str, str]) -> str:
     parts = [
         "bad",
         f"case when {GRP} = '' then 'grp is empty' end",
+        f"case when instr({GRP}, char(0)) > 0 then 'grp has a NUL, which no name of a directory may have' end",
         f"case when octet_length({GRP}) > {GRP_BYTES_SURE} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
         f"then 'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory' end",
         f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from whence.errors import UsageError
 from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
-from whence.pipeline.events import Input, read_events
+from whence.pipeline.events import Events, Input, SetAside, read_events, rows_by_run
 from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.promises.tickets import ticket_holds
 from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local
@@ -51,8 +51,47 @@ WINDOWS: Final = 60
 """Windows a run is cut into where nobody says how long they are."""
 
 
+class Unusable(NamedTuple):
+    """What could not be measured."""
+
+    set_aside: list[SetAside]
+    incomplete: dict[str, str]
+    """The runs that lack rows, so that nobody knows what they lost, with a sentence each."""
+    lost: list[str]
+    """Those of them that had more rows when they were written."""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether something that was there was not measured."""
+        return bool(self.lost) or any(each.is_unreadable for each in self.set_aside)
+
+    def sentences(self) -> list[str]:
+        """Return it in words."""
+        unknown = [f"run {run_id}: {why}; its loss is unknown" for run_id, why in self.incomplete.items()]
+        return [*(each.sentence() for each in self.set_aside), *unknown]
+
+
+class Measurement(NamedTuple):
+    """Where the tables are, and what is not in them."""
+
+    tables: list[AnyPath]
+    unusable: Unusable
+
+
 class Measures(RunTables):
     """The tables of some runs that measuring needs."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(events)
+        self.set_aside = events.set_aside
+
+    def unusable(self) -> "Unusable":
+        """Return what was not measured, and which runs lack rows."""
+        said = {row[RUN_ID]: row["incomplete"] for row in self.incomplete.orderBy(RUN_ID).collect()}
+        there = rows_by_run(self.lives, "rows", F.col("numbers"))
+        written = {row[RUN_ID]: row["written"] for row in self.runs.select(RUN_ID, "written").collect()}
+        lost = [run_id for run_id in said if there.get(run_id, 0) < (written[run_id] or 0)]
+        return Unusable(self.set_aside, said, lost)
 
     @property
     def accuracy(self) -> int:
@@ -126,7 +165,11 @@ def run_metrics(tables: Measures) -> DataFrame:
             for name in ("deliveries_expected", "owed_delivered")
         }
     )
-    known = known.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
+    # What a run owed, and whether it came, nobody can say where some of its rows are missing.
+    known = known.join(F.broadcast(tables.incomplete), RUN_ID, "left").withColumns(
+        {name: F.when(F.col("incomplete").isNull(), F.col(name)) for name in ("deliveries_expected", "owed_delivered")}
+    )
+    known = known.drop("incomplete").join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
     lost = 1 - F.col("owed_delivered") / F.nullif(F.col("deliveries_expected"), F.lit(0))
     missed = F.col("recoveries") + F.col("skipped")
     return known.select(
@@ -243,10 +286,10 @@ def check_free(out: AnyPath, *, overwrite: bool) -> AnyPath:
     return out
 
 
-def measure(spark: SparkSession, found: Input, out: AnyPath, *, overwrite: bool = False) -> list[AnyPath]:
-    """Measure some runs and write every table; return where. Raises TraceError and UsageError."""
+def measure(spark: SparkSession, found: Input, out: AnyPath, *, overwrite: bool = False) -> Measurement:
+    """Measure some runs and write every table. Raises TraceError and UsageError."""
     with measures(spark, found) as tables:
-        return write_metrics(tables, out, overwrite=overwrite)
+        return Measurement(write_metrics(tables, out, overwrite=overwrite), tables.unusable())
 
 
 def write_metrics(tables: Measures, out: AnyPath, *, overwrite: bool = False) -> list[AnyPath]:

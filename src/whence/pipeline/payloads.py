@@ -37,6 +37,7 @@ from whence.trace.schema import PAYLOAD
 Encoding: TypeAlias = Literal["json", "msgpack"]
 ENCODINGS: Final = ("json", "msgpack")
 VALUE: Final = "value"
+_STRICT: Final = {"allowSingleQuotes": "false"}
 
 _Fit: TypeAlias = Callable[[Any], Any]
 _WHOLE: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
@@ -53,7 +54,9 @@ def decoded_payloads(
     shape = _shape(schema)
     if encoding == "json":
         text = F.when(F.is_valid_utf8(F.col(column)), F.col(column).cast("string"))
-        return rows.withColumn(into, F.from_json(text, shape))
+        # In brackets the parser must read to the payload's end: what follows an object is an error, or a second one.
+        every = F.from_json(F.concat(F.lit("["), text, F.lit("]")), ArrayType(shape), _STRICT)
+        return rows.withColumn(into, F.when(F.size(every) == 1, F.get(every, F.lit(0))))
     if encoding != "msgpack":
         raise UsageError(f"payloads are encoded as {' or '.join(ENCODINGS)}, not {encoding!r}")
     return rows.withColumn(into, _unpacked(F.col(column), shape))

@@ -230,7 +230,9 @@ def _fit(groups: pa.ChunkedArray) -> bool:
     if not pa.types.is_string(groups.type):
         return False
     names = groups.unique().to_pylist()
-    return all(name and name != NO_PARTITION and len(name.encode()) <= GRP_BYTES_SURE for name in names)
+    return all(
+        name and name != NO_PARTITION and "\0" not in name and len(name.encode()) <= GRP_BYTES_SURE for name in names
+    )
 
 
 def _suffixes(path: AnyPath) -> str:

@@ -28,7 +28,8 @@ def first_rejected(rows: DataFrame, sources: dict[str, str] | None = None) -> st
     if first[RAW] is None:
         return f"{source}: {first[REASON]}"
     place = f"row {first[ROW] + 1:,}" if first[ROW] is not None else _line_of(file, first[RAW])
-    return f"{source}, {place}: {first[REASON]}: {' '.join(first[RAW].split())[:_SHOWN]}"
+    raw = " ".join(first[RAW].split())
+    return f"{source}, {place}: {first[REASON]}: {raw if len(raw) <= _SHOWN else f'{raw[:_SHOWN]} …'}"
 
 
 def _line_of(file: str, raw: str) -> str:

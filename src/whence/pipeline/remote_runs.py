@@ -14,7 +14,7 @@ from whence.pipeline.frames import F
 from whence.pipeline.storage import UriPath, listed
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Run
-from whence.trace.reader import parse_run
+from whence.trace.reader import described_by
 
 Facts: TypeAlias = Callable[[bytes], tuple[int, bool, str | None]]
 """From a file's content: its rows, whether its columns have other types than a trace's, and why it cannot be used."""
@@ -66,7 +66,7 @@ class RemoteRuns:
             files = listed([self._place]).filter(F.col("path").rlike(rf"/run_id=[^/]+/{re.escape(RUN_FILE)}$"))
             found = files.select("path", "content").collect()
             self._descriptions = {UriPath(self._spark, row["path"]).parent: bytes(row["content"]) for row in found}
-        return parse_run(self._descriptions.get(run), run / RUN_FILE)
+        return described_by(self._descriptions.get(run), run)
 
     def inspected(self, runs: Sequence[UriPath], facts_of: Facts) -> Inspected:
         """Look into every file of some runs, in the tasks of one job."""

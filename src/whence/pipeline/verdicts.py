@@ -229,9 +229,10 @@ def _doubts() -> Column:
 
 def _nothing() -> Column:
     """Return why a promise was not at stake, or null where it was."""
-    sentence = F.lit(None).cast("string")
+    sentence = F.lit(None).cast("string")  # tickets are those of each group
     for promise, (fact, words) in NOTHING.items():
-        sentence = F.when(_is(promise) & (F.col(fact) == 0), words).otherwise(sentence)
+        at_stake = F.col(fact) * F.size("groups") if promise == tickets.COVERAGE else F.col(fact)
+        sentence = F.when(_is(promise) & (at_stake == 0), words).otherwise(sentence)
     return sentence
 
 

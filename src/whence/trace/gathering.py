@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import TraceError
-from whence.trace.incarnations import Incarnation, NodeFacts, Spans, facts_of, node_facts, passed_on
+from whence.trace.incarnations import (
+    Incarnation,
+    NodeFacts,
+    Spans,
+    check_one_level,
+    facts_of,
+    node_facts,
+    passed_on,
+)
 from whence.trace.memory import Row, Run, Trace
 from whence.trace.schema import COLUMNS_OF, EV, GRP, INC, NODE, REASON, T_CLK, T_TRUE, Kind
 from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST, segments
@@ -96,7 +104,9 @@ class GatheredRun:
             yield incarnation, rows
 
     def _head(self, nodes: list[NodeFacts]) -> dict[str, Any]:
-        """Return what the first head says, with the founders that any names: a returning process need not."""
+        """Return what the first head says, with the founders that any names: a returning process need not.
+
+        Raises TraceError, also where the segments are of groups of different levels."""
         wrong = [facts.wrong for facts in nodes if facts.wrong]
         heads = [facts.head for facts in nodes if facts.head is not None]
         unreadable = [facts.unreadable for facts in nodes if facts.unreadable]
@@ -107,6 +117,7 @@ class GatheredRun:
                 f"no trace of group {self._group!r} was found; give the directories that live nodes wrote traces to, "
                 "and the group's name as it was opened (--group; left out, the groups that are there are named)"
             )
+        check_one_level((each for facts in nodes for each in facts.levels.items()), self._group)
         return heads[0] | {"founders": next((facts.founders for facts in nodes if facts.founders), [])}
 
     def _miss_publishers(self, spans: Spans) -> None:

@@ -216,6 +216,8 @@ class NodeFacts(Struct):
     """That of its first segment that has one."""
     founders: list[int] = field(default_factory=list)
     name: str | None = None
+    levels: dict[str, str] = field(default_factory=dict)
+    """The levels that its segments name, each with the first segment that does."""
     unreadable: str | None = None
     """Why its first segment without a head has none."""
     wrong: str | None = None
@@ -288,6 +290,25 @@ class Handed(Struct):
         self.last, self.batch = facts.last_handed, facts.batch + (self.batch if goes_on else 0)
 
 
+def level_of(head: dict[str, Any]) -> str:
+    """Return what decides which promises are made to a segment's group: its level, and whether it is on views."""
+    is_on_views = (head.get("settings") or {}).get("membership") == "living"
+    return f"{head['level']} on views" if is_on_views else str(head["level"])
+
+
+def check_one_level(levels: Iterable[tuple[str, str]], group: str) -> None:
+    """Check that what segments name is one level; each comes with where it was found. Raises TraceError."""
+    found: dict[str, str] = {}
+    for level, where in levels:
+        found.setdefault(level, where)
+    if len(found) > 1:
+        (one, here), (other, there) = list(found.items())[:2]
+        raise TraceError(
+            f"groups of different levels are called {group!r}: one is {one} ({here}), another is {other} ({there}); "
+            "give the directories of one of them"
+        )
+
+
 def node_facts(facts: Iterable[SegmentFacts]) -> NodeFacts:
     """Put together what the segments of one node tell."""
     by_incarnation: dict[int, list[SegmentFacts]] = {}
@@ -332,6 +353,7 @@ def _incarnation(node: NodeFacts, segments: Sequence[SegmentFacts], handed: Hand
             continue
         node.wrong = node.wrong or facts.wrong
         node.head = node.head or head
+        node.levels.setdefault(level_of(head), facts.where)
         node.founders = node.founders or list(head.get("founders") or ())
         node.name = head.get("name") or node.name
         known.reach = (facts.number, facts.whole)

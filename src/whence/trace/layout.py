@@ -19,6 +19,7 @@ from whence.errors import UsageError
 from whence.trace.schema import COLUMNS, Kind
 
 RUN_FILE: Final = "run.json"
+RUN_PREFIX: Final = "run_id="
 MEMBERSHIP: Final = "membership"
 
 _INT, _LONG, _STRING = pa.int32(), pa.int64(), pa.string()
@@ -73,7 +74,7 @@ def run_directory_name(run_id: str) -> str:
     """Return what the directory of a run is called. Raises UsageError for a name that is not a plain file name."""
     if not re.fullmatch(r"[\w.+-]+", run_id, re.ASCII):
         raise UsageError(f"run_id may have letters, digits and . _ + - only, not {run_id!r}")
-    return f"run_id={run_id}"
+    return f"{RUN_PREFIX}{run_id}"
 
 
 def claim_name(run_id: str) -> str:

@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.errors import TraceError
-from whence.trace.layout import RUN_FILE, TYPES, fitted, parts
+from whence.trace.layout import RUN_FILE, RUN_PREFIX, TYPES, fitted, parts
 from whence.trace.memory import Row, Run, Trace
-from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_INC, M_PID, M_SEQ, NODE, Kind
+from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, EV, GRP, IDS, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
 _WHO = (NODE, INC, EV)
 _WHO_AND_WHAT = (*_WHO, GRP, M_PID, M_INC, M_SEQ)
 _NEVER_NULL = dict.fromkeys(Kind, _WHO) | dict.fromkeys((Kind.PUBLISH, Kind.DELIVER), _WHO_AND_WHAT)
 """Without these columns a row says nothing about any process."""
+_ON_VIEWS = {Kind.VIEW: (*_WHO, GRP, EPOCH)}
+"""Of groups on views besides: rows of members that enter a view say which."""
 
 NO_ROWS = "the trace is incomplete: it has no rows at all, though the run names processes"
 
@@ -31,9 +33,10 @@ def read_trace(path: Path | str) -> Trace:
     """Read the trace of a run from its directory, or from the directory that holds it alone. Raises TraceError."""
     directory = _find_run(Path(path))
     trace = Trace(read_run(directory))
+    never_null = _NEVER_NULL | (_ON_VIEWS if trace.run.parameters.get("membership") == "living" else {})
     for kind in Kind:
         for file in parts(directory, kind):
-            trace.rows[kind] += _read_part(file, kind)
+            trace.rows[kind] += _read_part(file, kind, never_null[kind])
     if trace.run.rows is None and trace.run.nodes and not trace.count():
         trace.missing = NO_ROWS
     return trace
@@ -48,7 +51,19 @@ def read_run(directory: Path) -> Run:
         content = None
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
-    return parse_run(content, file)
+    return described_by(content, directory.absolute())
+
+
+def described_by(content: bytes | None, directory: Any) -> Run:
+    """Return the run of a directory by its run.json. Raises TraceError, also where the directory is called after
+    another run: then nobody knows whose rows these are."""
+    run, name = parse_run(content, directory / RUN_FILE), directory.name
+    if name.startswith(RUN_PREFIX) and name != f"{RUN_PREFIX}{run.run_id}":
+        raise TraceError(
+            f"{directory / RUN_FILE} describes the run {run.run_id!r}, and its directory is called {name}: it is "
+            "unknown which is true"
+        )
+    return run
 
 
 def parse_run(content: bytes | None, file: object) -> Run:
@@ -80,7 +95,7 @@ def _find_run(path: Path) -> Path:
     return runs[0]
 
 
-def _read_part(file: Path, kind: Kind) -> list[Row]:
+def _read_part(file: Path, kind: Kind, never_null: tuple[str, ...]) -> list[Row]:
     names = COLUMNS_OF[kind]
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
@@ -95,9 +110,10 @@ def _read_part(file: Path, kind: Kind) -> list[Row]:
     except _UNREADABLE as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise TraceError(f"{file} is not a whole Parquet file: {reason[0]}") from error
-    for name in _NEVER_NULL[kind]:
+    for name in never_null:
         if table.column(name).null_count:
-            raise TraceError(f"{file} is not part of a trace: its column {name} must have a value in every row")
+            mixed = "; were groups of different levels gathered as one?" if name == EPOCH else ""
+            raise TraceError(f"{file} is not part of a trace: its column {name} must have a value in every row{mixed}")
     return list(zip(*columns, strict=True))
 
 

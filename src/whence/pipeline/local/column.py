@@ -6,6 +6,7 @@ from typing import Any, Final
 from whence.pipeline.local.errors import NotLocal
 from whence.pipeline.local.types import duckdb_type, quoted
 
+_WHOLE: Final = ("int", "bigint")
 UNBOUNDED: Final = 1 << 40
 """Rows before or after this many are all there are."""
 
@@ -13,7 +14,7 @@ UNBOUNDED: Final = 1 << 40
 class Column:
     """An expression over the columns of a frame."""
 
-    __slots__ = ("around", "call", "fields", "name", "parts", "sql")
+    __slots__ = ("around", "call", "fields", "is_quotient", "name", "parts", "sql")
 
     def __init__(self, sql: str, name: str = "col", *, call: str = "", around: str = "{}") -> None:
         self.sql, self.name = sql, name
@@ -23,6 +24,8 @@ class Column:
         """The columns that this one stands for, where it makes several."""
         self.fields: tuple[str, ...] = ()
         """Of a struct that is made here: its fields."""
+        self.is_quotient = False
+        """It is what a division gives, which has a fraction."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -43,8 +46,9 @@ class Column:
         return Column(self.around.format(f"{self.call} OVER ({window.sql})"), self.name)
 
     def cast(self, kind: str) -> "Column":
-        """Return the value in another type."""
-        return Column(f"CAST({self.sql} AS {duckdb_type(kind)})", self.name)
+        """Return the value in another type. The fraction of a quotient is cut off, as Spark does: DuckDB rounds it."""
+        is_cut = self.is_quotient and kind in _WHOLE
+        return Column(f"CAST({f'trunc({self.sql})' if is_cut else self.sql} AS {duckdb_type(kind)})", self.name)
 
     def isNull(self) -> "Column":
         """Return whether it is null."""
@@ -165,7 +169,9 @@ class Column:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> "Column":
-        return self._with("/", other)
+        made = self._with("/", other)
+        made.is_quotient = True
+        return made
 
     def __mod__(self, other: Any) -> "Column":
         return self._with("%", other)

@@ -8,7 +8,8 @@ says of every row that it rejects why.
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ from whence.pipeline.logs import (
 from whence.pipeline.merge import new_directory
 from whence.pipeline.rejected import lines_of
 from whence.pipeline.session import first_line
+from whence.pipeline.whole_trace import check_whole
 
 _NUMBERS: Final = (PID, INC, SEQ, R, L, K, *KEY)
 _TEXTS: Final = (GRP, KIND)
@@ -68,13 +70,17 @@ GRP_BYTES_MAX: Final = 200
 def merge_here(
     session: Any, logs: Path, out: Path, *, groups: Sequence[str] | None = None, by_group: bool = True
 ) -> MergeCounts:
-    """Merge plain logs below a path into a new directory. Raises UsageError; of what is not plain, NotLocal."""
+    """Merge plain logs below a path into a new directory. Raises UsageError and TraceError; of what is not plain,
+    NotLocal."""
     check_apart(logs, out)
     with new_directory(out):
         try:
             done = _merged(session, logs, out, groups, by_group=by_group)
         except WhenceError:
             raise
+        except _NotWritten as error:
+            shutil.rmtree(out, ignore_errors=True)
+            raise UsageError(f"--out: {out} could not be written and was removed: {error}") from error
         except Exception as error:
             shutil.rmtree(out, ignore_errors=True)
             raise UsageError(f"LOGS: {logs} cannot be merged: {first_line(error)}") from error
@@ -85,8 +91,22 @@ def merge_here(
     return done
 
 
+class _NotWritten(Exception):
+    """The disk did not take what was merged; the text says why."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Tell what goes wrong with the disk within the block from what goes wrong with logs."""
+    try:
+        yield
+    except OSError as error:
+        raise _NotWritten(error.strerror or first_line(error)) from error
+
+
 def _merged(session: Any, logs: Path, out: Path, groups: Sequence[str] | None, *, by_group: bool) -> MergeCounts:
     files = log_files(logs)
+    check_whole(session, files)
     rows = _placed(session, [table for file in files for table in _tables(session, Path(str(file)))])
     wanted = "TRUE" if groups is None else f"{GRP} IN ({', '.join(map(as_sql, groups)) or 'NULL'})"
     ((read, of_groups, elsewhere),) = session.rows_of(
@@ -99,7 +119,8 @@ def _merged(session: Any, logs: Path, out: Path, groups: Sequence[str] | None, *
     merged = _write(session, once, out, by_group=by_group)
     twice = 0
     if others is not None and (twice := others.count()):
-        others.write.parquet(str(out / TWICE_TO))
+        with _writing():
+            others.write.parquet(str(out / TWICE_TO))
     return MergeCounts(read, merged, twice, 0, read - of_groups - elsewhere, elsewhere)
 
 
@@ -117,7 +138,7 @@ def _tables(session: Any, file: Path) -> list[str]:
         if len(rows) == _ROWS_PER_TABLE:
             tables.append(_of_rows(session, rows))
             rows = []
-    return [*tables, *([_of_rows(session, rows)] if rows else [])]
+    return [*tables, *([_of_rows(session, rows)] if rows or not tables else [])]
 
 
 def _of_parquet(session: Any, file: Path) -> str:
@@ -208,7 +229,8 @@ def _check(session: Any, given: str) -> None:
     wrong = [
         f"{PID} IS NULL", f"{L} IS NULL", f"({SEQ} IS NULL AND NOT {is_heartbeat})",
         *(f"{name} < 0" for name in _NUMBERS), f"({K_HI} IS NULL) <> ({K_LO} IS NULL)",
-        f"{GRP} IN ('', '{_NO_GROUP}')", f"strlen({GRP}) > {GRP_BYTES_MAX // 3}", f"{INC} > {(1 << BITS_OF[INC]) - 1}",
+        f"{GRP} IN ('', '{_NO_GROUP}')", f"contains({GRP}, chr(0))",
+        f"strlen({GRP}) > {GRP_BYTES_MAX // 3}", f"{INC} > {(1 << BITS_OF[INC]) - 1}",
         *(f"({name} > {(1 << BITS_OF[name]) - 1} AND {is_made})" for name in (SEQ, L, K)),
     ]  # fmt: skip
     ((rows,),) = session.rows_of(f"SELECT count(*) FROM {given} WHERE {' OR '.join(wrong)}")
@@ -242,5 +264,6 @@ def _directory(group: str) -> str:
 
 def _write_part(session: Any, query: str, where: Path) -> int:
     table = session.arrow_of(query)
-    write_part(table, where)
+    with _writing():
+        write_part(table, where)
     return int(table.num_rows)

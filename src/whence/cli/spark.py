@@ -1,10 +1,11 @@
 """What the commands on tables share: the engine, Spark started when it is needed, and places that may be URIs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from whence.cli.output import directory, parse_settings
+from whence.cli.output import Interrupted, directory, parse_settings
 from whence.places import is_uri, path_of
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class Starting:
     def __call__(self) -> "Session":
         """Return the session. Raises UsageError; of the local engine, which needs Spark only for URIs, NotLocal."""
         from whence.pipeline.local.errors import NotLocal
-        from whence.pipeline.session import BRIEF_BYTES, session
+        from whence.pipeline.session import BRIEF_BYTES, end_on_interrupt, session
 
         if self._engine == "local":
             raise NotLocal("places behind a URI")
         if self._session is None:
+            end_on_interrupt()
             size = BRIEF_BYTES if self.input_bytes is None else self.input_bytes
             self._session = session(self._master, self._settings, input_bytes=size)
         return self._session
@@ -56,6 +58,21 @@ class Starting:
             Engine(self._engine), input_bytes, watched, self, asks_spark=bool(self._master or self._settings),
             is_here=all(isinstance(place, Path) for place in places),
         )  # fmt: skip
+
+
+@contextmanager
+def going_on(how: str) -> Iterator[None]:
+    """Turn an interrupt within the block into `Interrupted`, which says how to go on."""
+    from whence.pipeline.session import was_interrupted
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None
+    except Exception:
+        if was_interrupted():
+            raise Interrupted(how) from None
+        raise
 
 
 def starting(master: str | None, conf: list[str] | None, engine: str = "auto") -> Starting:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from whence.cli.output import print_json, progress, stdout
-from whence.cli.spark import placed, placed_directory, starting
+from whence.cli.output import Paced, print_json, print_message, progress, stdout
+from whence.cli.spark import going_on, placed, placed_directory, starting
 from whence.cli.verify import Conf, Master
 
 
@@ -34,13 +34,17 @@ def sweep(
     runs = sweeping.read_plan(placed(plan, start))
     into = placed_directory(out, start, "--out")
     with progress(quiet=json) as bar:
-        task = bar.add_task("simulating on Spark", total=len(runs))
-        spark = start()
-        session.configure_for_size(spark, 0)
-        done = sweeping.run_sweep(
-            spark, runs, into, resume=resume, on_progress=lambda n, _: bar.update(task, completed=n)
-        )
-        rows = [row.asDict() for row in sweeping.summary_table(done).orderBy("config").collect()]
+        task, paced = bar.add_task("simulating on Spark", total=len(runs)), Paced("simulating on Spark")
+
+        def tell(done: int, of: int) -> None:
+            bar.update(task, completed=done)
+            paced(done, of)
+
+        with going_on(sweeping.AGAIN):
+            spark = start()
+            session.configure_for_size(spark, 0)
+            done = sweeping.run_sweep(spark, runs, into, resume=resume, on_progress=tell, on_message=print_message)
+            rows = [row.asDict() for row in sweeping.summary_table(done).orderBy("config").collect()]
     if json:
         print_json(0, runs=len(runs), configurations=rows, results=str(into / "results"))
         return

@@ -12,17 +12,20 @@ with seeds derived from the configuration itself, so that adding one changes no 
     rate = [100, 1000]               # also payload, publishers, coordinators, bandwidth, latency_ms, loss
     fanout = [3, 4]                  # anything else is a setting of the level
 
-A sweep is cut into jobs of a few minutes, each appended when it is whole: a crash loses one job, and a sweep that is
-started again runs only what is missing.
+A sweep is cut into jobs of some seconds, each appended when it is whole: a crash loses one job, and a sweep that is
+started again runs only what is missing. One command at a time writes to a place. A file of results that cannot be read
+any more is set aside, and its runs are run again.
 """
 
 import json
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import product
 from threading import Event, Thread
+from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,7 +34,9 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError, WhenceError
 from whence.pipeline.session import first_line
+from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, entries
+from whence.pipeline.stored_runs import set_aside_damaged
 
 RESULTS: Final = (
     "config string, number int, seed bigint, level string, nodes int, events int, published bigint, delivered bigint, "
@@ -46,8 +51,13 @@ _SHAPE = pa.schema(
      ("unknown", pa.string()), ("wall_seconds", pa.float64()), ("error", pa.string())]
 )  # fmt: skip
 PLAN_COLUMNS: Final = "config string, number int, seed bigint"
+Planned = tuple[str, int, int]
+"""A run: configuration as JSON, repetition, seed."""
 RUNS_PER_JOB: Final = 500
-"""The most that an interruption loses."""
+RUNS_IN_FIRST_JOB: Final = 4
+JOB_SECONDS: Final = 10
+"""An interruption loses the job under way. The first is small, and each is at most twice as large as the one before,
+while that is over in less than half this time."""
 RUNS_PER_TASK: Final = 8
 TASKS_MIN: Final = 32
 """A small sweep is cut finer, down to one run each, so that its progress shows."""
@@ -55,7 +65,7 @@ _LOOK_SECONDS = 0.5
 _NEEDED = {"level": str, "nodes": int, "events": int}
 
 
-def read_plan(path: AnyPath) -> list[tuple[str, int, int]]:
+def read_plan(path: AnyPath) -> list[Planned]:
     """Read a plan; return (configuration as JSON, repetition, seed) for every run. Raises UsageError."""
     try:
         plan = tomllib.loads(path.read_bytes().decode())
@@ -82,9 +92,12 @@ def seed_of(config: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{config}#{number}".encode(), digest_size=6).digest(), "big")
 
 
-def plan_table(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
+def plan_table(spark: SparkSession, plan: list[Planned]) -> DataFrame:
     """Return the plan as a table."""
     return spark.createDataFrame(plan, PLAN_COLUMNS)
+
+
+AGAIN: Final = "--resume goes on with what is missing"
 
 
 class Work(NamedTuple):
@@ -162,37 +175,68 @@ def summary_table(done: DataFrame) -> DataFrame:
 
 
 def run_sweep(
-    spark: SparkSession, plan: list[tuple[str, int, int]], out: AnyPath, *, resume: bool,
-    on_progress: Callable[[int, int], None] | None = None, work: Work = SIMULATIONS,
-    runs_per_job: int = RUNS_PER_JOB,
+    spark: SparkSession, plan: list[Planned], out: AnyPath, *, resume: bool,
+    on_progress: Callable[[int, int], None] | None = None, on_message: Callable[[str], None] | None = None,
+    work: Work = SIMULATIONS, runs_per_job: int = RUNS_PER_JOB, again: str = AGAIN,
 ) -> DataFrame:  # fmt: skip
-    """Run what is missing of a plan, job by job; return all results, those of other plans too. Raises UsageError."""
+    """Run what is missing of a plan, job by job; return all results, those of other plans too.
+
+    `on_message` is told, in a sentence each, which files were damaged and set aside; `again` says how to go on after
+    trouble. Raises UsageError, and StorageError where another command writes there.
+    """
     directory = out / "results"
-    finished = _finished(directory)
-    if finished and not resume:
+    if not resume and _finished(directory):
         raise UsageError(f"--out: {directory} holds results already; give --resume to go on, or a new directory")
-    earlier = _read(spark, finished, work).select("config", "number").collect()
-    done = {(row["config"], row["number"]) for row in earlier}
-    todo = [each for each in plan if each[:2] not in done]
-    first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
-    for number, start in enumerate(range(0, len(todo), runs_per_job), first):
-        part = todo[start : start + runs_per_job]
-        where = directory / f"job-{number:05d}"
-        tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
-
-        def tell(share: float, before: int = len(plan) - len(todo) + start, runs: int = len(part)) -> None:
-            if on_progress is not None:
-                on_progress(before + int(share * runs), len(plan))
-
+    with sole_writer(out):
+        for sentence in set_aside_damaged(directory, _finished(directory)):
+            if on_message is not None:
+                on_message(sentence)
         try:
-            with _watching(where, tasks, tell):
-                results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
-                results.write.mode("overwrite").parquet(str(where))
+            earlier = _read(spark, _finished(directory), work).select("config", "number", "seed").collect()
         except Exception as error:
             raise UsageError(
-                f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
+                f"{directory} cannot be read: {first_line(error)}; remove it, or give another --out"
             ) from error
+        done = {tuple(row) for row in earlier}
+        todo = [each for each in plan if each not in done]
+        tell = partial(_tell, on_progress, len(plan))
+        try:
+            _run_jobs(spark, todo, directory, work, runs_per_job, partial(tell, len(plan) - len(todo)))
+        except Exception as error:
+            raise UsageError(f"the sweep stopped: {first_line(error)}; when that is mended, {again}") from error
     return _read(spark, _finished(directory), work)
+
+
+def _tell(on_progress: Callable[[int, int], None] | None, of: int, before: int, done: int) -> None:
+    if on_progress is not None:
+        on_progress(before + done, of)
+
+
+def _run_jobs(
+    spark: SparkSession, todo: list[Planned], directory: AnyPath, work: Work, most: int, tell: Callable[[int], None]
+) -> None:
+    """Run jobs until nothing is left; tell how many runs are done."""
+    finished = _finished(directory)
+    number = int(finished[-1].name.removeprefix("job-")) + 1 if finished else 0
+    start, size = 0, min(most, RUNS_IN_FIRST_JOB)
+    while start < len(todo):
+        began, part, where = monotonic(), todo[start : start + size], directory / f"job-{number:05d}"
+        tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
+
+        def so_far(share: float, before: int = start, runs: int = len(part)) -> None:
+            tell(before + int(share * runs))
+
+        with _watching(where, tasks, so_far):
+            results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
+            results.write.mode("overwrite").parquet(str(where))
+        start, number, size = start + len(part), number + 1, next_size(size, monotonic() - began, most)
+
+
+def next_size(size: int, seconds: float, most: int) -> int:
+    """Return how many runs the next job has, from the size of the last and how long it took."""
+    if seconds < JOB_SECONDS / 2:
+        return min(most, 2 * size)
+    return max(1, size // 2) if seconds > 2 * JOB_SECONDS else size
 
 
 @contextmanager

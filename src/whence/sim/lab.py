@@ -68,6 +68,7 @@ class Figures(Protocol):
     def reproduce(
         self, figure: Any, out: Path, *, quick: bool, seed: int = 0, master: str | None = None,
         conf: dict[str, str] | None = None, on_progress: Callable[[int, int], None] | None = None,
+        on_message: Callable[[str], None] | None = None,
     ) -> Any:  # fmt: skip
         """Run, judge and draw a figure."""
 

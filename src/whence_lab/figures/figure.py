@@ -57,7 +57,8 @@ class Panel(NamedTuple):
 class Finding(NamedTuple):
     """What a check found."""
 
-    holds: bool
+    holds: bool | None
+    """None: nothing happened that the sentence speaks of."""
     seen: str
     """The numbers that decided, in a sentence."""
 

@@ -1,6 +1,7 @@
 """Figures: what panels and checks read, how sentences are judged, and what the catalogue must hold."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from whence_lab.figures.catalogue import ALL, FIGURES, chosen
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Check, Figure, Finding, Panel, Plan, grid
 from whence_lab.figures.shapes import falls, logarithmic, rises, straight
-from whence_lab.figures.verdicts import judged
+from whence_lab.figures.verdicts import Sentence, judged
 
 MEASURED = ("mean", "low", "high", "least", "most", "runs")
 
@@ -24,7 +25,8 @@ def row(measure: str, mean: float, **config: Any) -> dict[str, Any]:
     return {"config": json.dumps(config, sort_keys=True), "measure": measure, **dict(zip(MEASURED, band, strict=True))}
 
 
-DATA = Data([row("ms", 10.0 * n + k, n=n, kind=name) for n in (3, 1, 2) for k, name in enumerate("ab")])
+ROWS = [row("ms", 10.0 * n + k, n=n, kind=name) for n in (3, 1, 2) for k, name in enumerate("ab")]
+DATA = Data(ROWS)
 
 
 def figure(*checks: Check) -> Figure:
@@ -83,11 +85,65 @@ def test_a_sentence_about_a_larger_system_than_was_run_is_not_judged(
     assert ("runs were smaller" in sentence.seen) != is_judged
 
 
-def test_a_sentence_without_its_data_does_not_hold() -> None:
-    check = Check("it grows", "6", "more", lambda data: Finding(data.mean("bytes") > 0, ""))
-    (sentence,) = judged(figure(check), DATA)
-    assert sentence.outcome == "fails"
-    assert "could not be judged" in sentence.seen
+@pytest.mark.parametrize("known", ["", "E20"])
+@pytest.mark.parametrize(
+    "judge",
+    [
+        lambda data: Finding(data.mean("bytes", n=1, kind="a") > 0, ""),
+        lambda data: Finding(all(band.most < 1 for _, band in data.curve("n", "bytes", kind="c")), ""),
+    ],
+)
+def test_a_sentence_without_its_data_is_not_judged_and_is_not_as_documented(
+    judge: Callable[[Data], Finding], known: str
+) -> None:
+    (sentence,) = judged(figure(Check("it grows", "6", "more", judge, known)), DATA)
+    assert (sentence.outcome, sentence.has_data) == ("not judged", False)
+    assert sentence.seen.startswith("not judged: ")
+
+
+@pytest.mark.parametrize("known", ["", "E20"])
+def test_a_sentence_of_which_nothing_happened_is_not_judged(known: str) -> None:
+    (sentence,) = judged(figure(Check("it heals", "6", "soon", lambda _: Finding(None, "nothing broke"), known)), DATA)
+    assert (sentence.outcome, sentence.has_data, sentence.seen) == ("not judged", True, "nothing broke")
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("a", "not judged"), ("b", "holds")])
+def test_a_sentence_is_not_judged_where_a_run_is_missing_that_it_is_judged_by(kind: str, outcome: str) -> None:
+    """The runs that are there would do: only the plan tells that one is not."""
+    data = Data(ROWS, {json.dumps({"kind": "a", "n": 2}): 1, json.dumps({"kind": "a", "n": 4}): 3})
+    check = Check("it grows", "6", "more", lambda data: Finding(rises(data.means("n", "ms", kind=kind)), "seen"))
+    (sentence,) = judged(figure(check), data)
+    assert (sentence.outcome, sentence.has_data) == (outcome, outcome == "holds")
+    assert ("4 runs" in sentence.seen) != (outcome == "holds")
+
+
+def test_what_one_sentence_reads_is_not_held_against_another() -> None:
+    data = Data(ROWS, {json.dumps({"kind": "a", "n": 2}): 1})
+    checks = [
+        Check("it grows", "6", "more", lambda data, kind=kind: Finding(rises(data.means("n", "ms", kind=kind)), "seen"))  # type: ignore[misc]
+        for kind in "aba"
+    ]
+    assert [each.outcome for each in judged(figure(*checks), data)] == ["not judged", "holds", "not judged"]
+
+
+def test_a_figure_is_as_documented_only_if_every_run_of_its_plan_has_a_result() -> None:
+    whole: dict[str, Any] = {"planned": 2, "runs": 2, "errors": [], "sentences": []}
+    told: dict[str, Any] = dict.fromkeys(("name", "title", "source", "settings", "kind", "version", "code", "data"), "")
+
+    def made(**changed: Any) -> reproduce.Reproduced:
+        return reproduce.Reproduced(**(told | whole | {"seed": 0, "files": []} | changed))
+
+    short = Sentence("s", "6", "t", "seen", "not judged", has_data=False)
+    assert made().as_documented
+    assert not any(made(**wrong).as_documented for wrong in ({"runs": 1}, {"errors": ["e"]}, {"sentences": [short]}))
+
+
+def test_missing_runs_are_counted_by_configuration_number_and_seed() -> None:
+    plan = [("a", 0, 7), ("a", 1, 8), ("b", 0, 9), ("b", 1, 10)]
+    came = [("a", 0, 7, None), ("a", 1, 9, None), ("b", 0, 9, "a bug"), ("b", 2, 10, None)]
+    rows = [dict(zip(("config", "number", "seed", "error"), each, strict=True)) for each in came]
+    assert reproduce.missing(plan, rows) == {"a": 1, "b": 2}
+    assert reproduce.missing(plan, [dict(zip(("config", "number", "seed"), run), error=None) for run in plan]) == {}  # noqa: B905
 
 
 def test_configurations_have_seeds_of_their_own_but_for_values_that_have_no_part_in_the_draw() -> None:

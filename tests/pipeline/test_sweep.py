@@ -24,15 +24,19 @@ nodes = [4]
 events = [5]
 fanout = [3, 99999]
 """
+GOOD = PLAN.replace(", 99999", "")
 
 
 def test_a_sweep_runs_what_is_missing_and_keeps_errors(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the plan cannot work; it is told so row by row. Then the plan grows, and only the new runs are run."""
+    """Half of the plan fails where it is run; it is told so row by row. Then the plan grows, and only the new runs are
+    run."""
+    monkeypatch.setattr(sweep, "_scenario_of", lambda *_, **__: None)  # here, and not in the workers
     (tmp_path / "plan.toml").write_text(PLAN)
-    assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--json"]) == 0
+    assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--json"]) == 1
     summed = json.loads(capsys.readouterr().out)
+    assert {"fanout" in (row["error"] or "fanout") for row in summed["configurations"]} == {True}
     assert summed["runs"] == 8
     assert sorted((row["runs"], row["errors"]) for row in summed["configurations"]) == [(0, 2), (0, 2), (2, 0), (2, 0)]
     assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")]) == 2
@@ -65,7 +69,7 @@ def test_jobs_grow_while_they_are_short_and_shrink_when_they_are_long() -> None:
 
 
 def test_of_two_sweeps_into_one_directory_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(GOOD)
     plan, refused = read_plan(tmp_path / "plan.toml"), list[str]()
 
     def second(done: int, of: int) -> None:
@@ -88,10 +92,23 @@ def test_progress_is_told_in_lines_where_nobody_watches_and_not_too_often(capsys
     assert len(lines) == 2 + 4
 
 
+def test_runs_of_other_plans_stay_and_are_not_summed_up(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--resume", "--json"]
+    for nodes, others in ((4, 0), (5, 4), (4, 4)):
+        (tmp_path / "plan.toml").write_text(GOOD.replace("nodes = [4]", f"nodes = [{nodes}]"))
+        assert command(words) == 0
+        summed = json.loads(capsys.readouterr().out)
+        assert (summed["runs"], summed["other_runs"]) == (4, others)
+        assert {json.loads(row["config"])["nodes"] for row in summed["configurations"]} == {nodes}
+        assert [row["runs"] for row in summed["configurations"]] == [2, 2]
+
+
 def test_seeds_depend_on_the_configuration_alone(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(GOOD)
     small = read_plan(tmp_path / "plan.toml")
-    (tmp_path / "plan.toml").write_text(PLAN.replace("nodes = [4]", "nodes = [3, 4]"))
+    (tmp_path / "plan.toml").write_text(GOOD.replace("nodes = [4]", "nodes = [3, 4]"))
     assert set(small) < set(read_plan(tmp_path / "plan.toml"))
     assert len({seed for _, _, seed in small}) == len(small)
     assert seed_of("{}", 0) == seed_of("{}", 0) != seed_of("{}", 1)
@@ -104,6 +121,18 @@ def test_seeds_depend_on_the_configuration_alone(tmp_path: Path) -> None:
         ("repeat = 0\n[grid]", "repeat"),
         ("[grid]\nlevel = 3", "list"),
         ("[grid]\nlevel = ['x']", "nodes"),
+        ("repeat = -1\n[grid]", "from 1 on, not -1"),
+        ("repeat = true\n[grid]", "whole number"),
+        ("seeds = 4\n[grid]", "seeds is unknown"),
+        ("faults = 3\n[grid]", "faults must be"),
+        ("[grid]\nlevel = ['fifo']\nnodes = [true]", "nodes"),
+        (PLAN, "fanout 99999, .*cannot run: .*fanout"),
+        (GOOD.replace("fifo", "nonsense"), "nonsense.* cannot run: .*unknown; there are"),
+        (GOOD.replace("fanout", "banana"), "cannot run: .*banana"),
+        ("faults = 'swarmm'" + GOOD, "cannot run: .*swarmm"),
+        ("faults = 'swarm'" + GOOD.replace("fifo", "cbcast").replace("fanout = [3]", ""), "survives no faults"),
+        (GOOD.replace("nodes = [4]", "nodes = [1]"), "nodes 1.*must be from 2"),
+        (GOOD.replace("events = [5]", "events = [0]"), "must be from 1"),
     ],
 )
 def test_a_plan_that_is_none_is_refused_in_one_sentence(tmp_path: Path, plan: str, words: str) -> None:

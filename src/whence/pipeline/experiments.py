@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.pipeline.session import first_line
-from whence.pipeline.sweep import PLAN_COLUMNS, Planned, Work, run_sweep, seed_of
+from whence.pipeline.sweep import Planned, Work, of_plan, run_sweep, seed_of
 
 Config = dict[str, Any]
 Measure = Callable[[Config, int], Mapping[str, float]]
@@ -76,8 +76,7 @@ def run_experiment(
         spark, plan, out, resume=True, on_progress=on_progress, on_message=on_message, work=measuring(measure),
         runs_per_job=RUNS_PER_JOB, again=AGAIN,
     )  # fmt: skip
-    wanted = spark.createDataFrame(plan, PLAN_COLUMNS)
-    return done.join(F.broadcast(wanted), ["config", "number", "seed"], "left_semi").orderBy("config", "number")
+    return of_plan(done, plan).orderBy("config", "number")
 
 
 def band_table(done: DataFrame) -> DataFrame:

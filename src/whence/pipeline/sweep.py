@@ -26,7 +26,7 @@ from hashlib import blake2b
 from itertools import product
 from threading import Event, Thread
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +37,9 @@ from whence.pipeline.session import first_line
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, entries
 from whence.pipeline.stored_runs import set_aside_damaged
+
+if TYPE_CHECKING:
+    from whence.sim.scenario import Scenario
 
 RESULTS: Final = (
     "config string, number int, seed bigint, level string, nodes int, events int, published bigint, delivered bigint, "
@@ -62,6 +65,8 @@ RUNS_PER_TASK: Final = 8
 TASKS_MIN: Final = 32
 """A small sweep is cut finer, down to one run each, so that its progress shows."""
 _LOOK_SECONDS = 0.5
+_EVENTS_TRIED = 3
+"""Events with which a configuration is tried before the sweep begins: enough to see whether it can run."""
 _NEEDED = {"level": str, "nodes": int, "events": int}
 
 
@@ -72,19 +77,46 @@ def read_plan(path: AnyPath) -> list[Planned]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"PLAN: {path} cannot be read as TOML: {error}") from None
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
-    if not isinstance(grid, dict) or not isinstance(repeat, int) or repeat < 1 or not isinstance(faults, str):
-        raise UsageError(
-            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a text) if at all"
-        )
+    if unknown := [name for name in plan if name not in ("grid", "repeat", "faults")]:
+        raise UsageError(f"PLAN: {path}: {unknown[0]} is unknown; there are repeat and faults, and a table [grid]")
+    if not isinstance(grid, dict):
+        raise UsageError(f"PLAN: {path} needs a table [grid]")
+    if type(repeat) is not int or repeat < 1:
+        raise UsageError(f"PLAN: {path}: repeat must be a whole number from 1 on, not {repeat!r}")
+    if not isinstance(faults, str):
+        raise UsageError(f"PLAN: {path}: faults must be none, swarm or the name of a file, as a text, not {faults!r}")
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values, such as [1, 2]")
     for name, kind in _NEEDED.items():
-        if not all(isinstance(value, kind) for value in grid.get(name, [None])):
+        if not all(type(value) is kind for value in grid.get(name, [None])):
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values of type {kind.__name__}")
     configurations = [dict(zip(grid, values, strict=True)) | {"faults": faults} for values in product(*grid.values())]
     texts = [json.dumps(each, sort_keys=True) for each in configurations]
+    for text in texts:
+        try:
+            _scenario_of(text, seed_of(text, 0), events_max=_EVENTS_TRIED)
+        except WhenceError as error:
+            raise UsageError(f"PLAN: {path}: {_named(text)} cannot run: {error}") from None
     return [(text, number, seed_of(text, number)) for text in texts for number in range(repeat)]
+
+
+def _named(config: str) -> str:
+    return ", ".join(f"{name} {value}" for name, value in json.loads(config).items())
+
+
+def _scenario_of(config: str, seed: int, events_max: int | None = None) -> "Scenario":
+    """Return the run of a configuration, of so many events at most. Raises UsageError and SettingError."""
+    from whence.sim.scenarios import EVENTS_MAX, simulation
+    from whence.sim.workload import NAMES as WORKLOAD
+    from whence.sim.workload import workload_from
+
+    settings = json.loads(config)
+    level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
+    workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
+    if events_max is not None and events <= EVENTS_MAX:  # what is wrong with others is for `simulation` to say
+        events = min(events, events_max)
+    return simulation(level, nodes, events, seed, faults, settings, workload)
 
 
 def seed_of(config: str, number: int) -> int:
@@ -127,19 +159,12 @@ def simulated(config: str, number: int, seed: int) -> dict[str, Any]:
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
     from whence.sim.run import run
-    from whence.sim.scenarios import simulation
     from whence.sim.summary import summarize
-    from whence.sim.workload import NAMES as WORKLOAD
-    from whence.sim.workload import workload_from
 
-    settings = json.loads(config)
-    level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
-    row: dict[str, Any] = {
-        "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
-    }  # fmt: skip
+    said_of = {name: json.loads(config)[name] for name in ("level", "nodes", "events")}
+    row: dict[str, Any] = {"config": config, "number": number, "seed": seed, **said_of}
     try:
-        workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
-        outcome = run(simulation(level, nodes, events, seed, faults, settings, workload))
+        outcome = run(_scenario_of(config, seed))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]
@@ -160,7 +185,7 @@ def summary_table(done: DataFrame) -> DataFrame:
     ran, bad = F.count_if(F.col("error").isNull()), F.count_if(F.col("broken") != "")
     sums = done.groupBy("config").agg(
         ran.alias("runs"), bad.alias("broken_runs"), F.count("error").alias("errors"),
-        F.min(F.when(F.col("broken") != "", F.col("seed"))).alias("broken_seed"),
+        F.min(F.when(F.col("broken") != "", F.col("seed"))).alias("broken_seed"), F.min("error").alias("error"),
         F.avg("latency_ms_p50").alias("latency_ms_p50"), F.avg("latency_ms_p99").alias("latency_ms_p99"),
         F.avg("metadata_bytes_mean").alias("metadata_bytes_mean"),
         F.sum("delivered").alias("delivered"), F.sum("deliveries_expected").alias("deliveries_expected"),
@@ -172,6 +197,12 @@ def summary_table(done: DataFrame) -> DataFrame:
         "*", ((middle - half) / (1 + z * z / n)).alias("broken_low"),
         ((middle + half) / (1 + z * z / n)).alias("broken_high")
     )  # fmt: skip
+
+
+def of_plan(done: DataFrame, plan: list[Planned]) -> DataFrame:
+    """Return the results of a plan's runs: by configuration, number and seed."""
+    wanted = done.sparkSession.createDataFrame(plan, PLAN_COLUMNS)
+    return done.join(F.broadcast(wanted), ["config", "number", "seed"], "left_semi")
 
 
 def run_sweep(

@@ -101,7 +101,8 @@ def check_level(level: str, known: Collection[str]) -> None:
     """Raise UsageError that lists the levels if this is none of the known ones."""
     if level not in known:
         raise UsageError(
-            f"level {level!r} is unknown; there are: {', '.join(LEVELS)}; with whence-lab also its rivals "
+            f"level {level!r} is unknown; there are: {', '.join(LEVELS)}; of groups on views {', '.join(LIVING)}; "
+            "with whence-lab also its rivals "
             f"{', '.join(RIVALS)}; and {CANARY}, which is wrong on purpose"
         )
 

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from whence.errors import UsageError
+from whence.limits import MESH_MEMBERS_MAX
 from whence.sim.canary import CANARY
 from whence.sim.fault_plan import check_fault_plan, read_fault_plan
-from whence.sim.lab import REPAIRING, RIVALS, check_level
+from whence.sim.lab import LIVING, REPAIRING, RIVALS, check_level
 from whence.sim.scenario import Scenario
-from whence.sim.scenarios import gossip, merge, tickets, tree
+from whence.sim.scenarios import gossip, living, merge, tickets, tree
 from whence.sim.scenarios.request import Request
 from whence.sim.workload import Workload
 
 NODES_MAX = 30_000
+NODES_USUAL = 25
 EVENTS_MAX = 10_000_000
 
 
@@ -36,8 +38,9 @@ SCENARIOS: dict[str, LevelScenarios] = {
     CANARY: LevelScenarios(gossip.simulation),
     **dict.fromkeys(RIVALS, LevelScenarios(tree.rival_simulation)),
     **dict.fromkeys(REPAIRING, LevelScenarios(tree.repairing_simulation)),
+    **dict.fromkeys(LIVING, LevelScenarios(living.simulation)),
 }
-"""The builder of each level's scenarios."""
+"""The builder of each level's scenarios, and of the kinds of group on views."""
 
 
 def simulation(
@@ -66,10 +69,16 @@ def simulation(
         level=level, nodes=nodes, events=events, seed=seed, faults=faults, plan=plan, settings=settings or {},
         workload=workload,
     )  # fmt: skip
-    scenario = SCENARIOS[level].build(request)
+    build = living.simulation if living.is_on_views(level, request.settings) else SCENARIOS[level].build
+    scenario = build(request)
     if plan is not None:
         check_fault_plan(faults, plan, nodes, scenario.heal_at_ns)
     return workload.applied_to(scenario)
+
+
+def usual_nodes(level: str, settings: dict[str, Any]) -> int:
+    """Return how many members a group has if nobody says: as many as it may have, or NODES_USUAL."""
+    return min(NODES_USUAL, MESH_MEMBERS_MAX) if living.is_on_views(level, settings) else NODES_USUAL
 
 
 def _check_between(name: str, value: int, least: int, most: int) -> None:

@@ -130,12 +130,14 @@ def directory(path: Path, option: str) -> Path:
 
 
 def parse_settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
-    """Split key=value pairs. Raises UsageError for what is none."""
+    """Split key=value pairs. Raises UsageError for what is none, and for a key that is there twice."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             such_as = "spark.driver.memory=4g" if option == "--conf" else "fanout=4"
             raise UsageError(f"{option} takes key=value, such as {such_as}, not {pair!r}")
+        if name.strip() in settings:
+            raise UsageError(f"{option} {name.strip()} is given twice; give it once")
         settings[name.strip()] = value.strip()
     return settings

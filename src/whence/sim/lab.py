@@ -21,6 +21,9 @@ RIVALS = ("cbcast", "barriers", "neighbourhood", "vcube", "scribe", "gryphon", "
 REPAIRING = ("neighbourhood", "scribe", "gryphon", "plumtree", "thicket")
 """Those of them that go on when some of their members crash, and take these back."""
 
+LOSSLESS = tuple(name for name in RIVALS if name != "gryphon")
+"""Those of them that assume links that lose nothing (docs/rivals.md)."""
+
 LIVING = {"causal-living": "causal", "total-strict": "total"}
 """Groups on views, by the name under which they are explored: the level that they are of."""
 

@@ -10,7 +10,7 @@ from whence.errors import UsageError
 from whence.limits import MESH_MEMBERS_MAX
 from whence.sim.canary import CANARY
 from whence.sim.fault_plan import check_fault_plan, read_fault_plan
-from whence.sim.lab import LIVING, REPAIRING, RIVALS, check_level
+from whence.sim.lab import LIVING, LOSSLESS, REPAIRING, RIVALS, check_level
 from whence.sim.scenario import Scenario
 from whence.sim.scenarios import gossip, living, merge, tickets, tree
 from whence.sim.scenarios.request import Request
@@ -18,6 +18,9 @@ from whence.sim.workload import Workload
 
 NODES_MAX = 30_000
 NODES_USUAL = 25
+_LOSSLESS = (
+    "{} promises nothing where links lose copies; lose none, or take --level gryphon, or a level that is no rival"
+)
 EVENTS_MAX = 10_000_000
 
 
@@ -64,6 +67,8 @@ def simulation(
     if workload.coordinators is not None and not SCENARIOS[level].has_coordinators:
         others = ", ".join(name for name, each in SCENARIOS.items() if each.has_coordinators)
         raise UsageError(f"coordinators: level {level} has none; leave it out, or take level {others}")
+    if workload.loss and level in LOSSLESS:
+        raise UsageError(f"--loss: {_LOSSLESS.format(level)}")
     plan = None if faults in ("none", "swarm") else read_fault_plan(faults)
     request = Request(
         level=level, nodes=nodes, events=events, seed=seed, faults=faults, plan=plan, settings=settings or {},
@@ -73,6 +78,8 @@ def simulation(
     scenario = build(request)
     if plan is not None:
         check_fault_plan(faults, plan, nodes, scenario.heal_at_ns)
+        if level in LOSSLESS and (plan.network.loss or any(fault.kind == "burst" for fault in plan.faults)):
+            raise UsageError(f"--faults: {faults} loses copies, and {_LOSSLESS.format(level)}")
     return workload.applied_to(scenario)
 
 

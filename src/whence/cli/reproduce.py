@@ -25,7 +25,7 @@ from whence.sim import lab
 
 NOT_AS_DOCUMENTED = 1
 
-_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow", "not judged": "cyan"}
+_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow", "not judged": "cyan", "not decided": "magenta"}
 
 
 def reproduce(

@@ -61,6 +61,8 @@ class Finding(NamedTuple):
     """None: nothing happened that the sentence speaks of."""
     seen: str
     """The numbers that decided, in a sentence."""
+    decided: bool = True
+    """Whether the bands decide: where one contains the threshold, other seeds may say the opposite."""
 
 
 class Check(NamedTuple):

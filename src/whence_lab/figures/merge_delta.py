@@ -64,6 +64,14 @@ def _wait_bounded(data: Data) -> Finding:
     return Finding(all(y <= (x + 3 * EPSILON) * TICK_MS for x, y in points), f"longest wait by δ: {listed(points)}")
 
 
+def _delivered_by(data: Data) -> Finding:
+    points = [(x, band.most) for x, band in data.curve("delta", "latency_ms_max")]
+    return Finding(
+        all(y < (x + 3 * EPSILON + 1) * TICK_MS for x, y in points),
+        f"longest time in ms by δ, any run: {listed(points)}",
+    )
+
+
 def _bound(data: Data) -> list[Line]:
     return [Line("δ + 3ε (K)", [(x, (x + 3 * EPSILON) * TICK_MS) for x in data.values("delta")])]
 
@@ -108,6 +116,13 @@ FIGURE = Figure(
             "4.2, Lemma 4.2",
             "in a simulated group too, in every run",
             _wait_bounded,
+        ),
+        Check(
+            "What is sent at r is delivered before a clock reads r + δ + 3ε, so that the system becomes ds(ε, δ + 3ε)",
+            "4.2, Lemma 4.1, Theorem 4.3",
+            "a merger releases everything within δ + 3ε ticks and the one in which its publisher's clock was, in every "
+            "run",
+            _delivered_by,
         ),
     ),
 )

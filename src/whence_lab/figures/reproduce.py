@@ -75,7 +75,9 @@ class Reproduced(Struct, frozen=True):
     @property
     def as_documented(self) -> bool:
         """Return whether every run has a result and every sentence came out as the documents say."""
-        judged = all(sentence.has_data and sentence.outcome != "fails" for sentence in self.sentences)
+        judged = all(
+            sentence.has_data and sentence.outcome not in ("fails", "not decided") for sentence in self.sentences
+        )
         return self.runs == self.planned and not self.errors and judged
 
 

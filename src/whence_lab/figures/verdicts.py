@@ -7,9 +7,10 @@ from msgspec import Struct
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Check, Figure, Finding
 
-Outcome = Literal["holds", "fails", "refuted", "not judged"]
+Outcome = Literal["holds", "fails", "refuted", "not judged", "not decided"]
 """refuted: it does not hold, as we know and explain; not judged: it is about larger systems than were run, or nothing
-happened that it speaks of, or runs that it is judged by are missing; fails: anything else that is not as documented."""
+happened that it speaks of, or runs that it is judged by are missing; not decided: a band contains the threshold; fails:
+anything else that is not as documented."""
 
 
 class Sentence(Struct, frozen=True):
@@ -53,6 +54,8 @@ def _outcome(check: Check, found: Finding, data: Data, lacks: str) -> tuple[Outc
         return "not judged", f"{found.seen}; it is about {' and '.join(small)}, and runs were smaller"
     if found.holds is None:
         return "not judged", found.seen
+    if not found.decided:
+        return "not decided", f"{found.seen}; a band contains the threshold"
     if check.known:
         return ("fails", f"{found.seen}; it was not to hold") if found.holds else ("refuted", found.seen)
     return ("holds" if found.holds else "fails"), found.seen

@@ -10,10 +10,11 @@ import pytest
 from whence.errors import UsageError
 from whence.pipeline.experiments import planned
 from whence_lab.figures import reproduce
+from whence_lab.figures.bands import at_least, at_most, both, ratio, weighed
 from whence_lab.figures.catalogue import ALL, FIGURES, chosen
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Check, Figure, Finding, Panel, Plan, grid
-from whence_lab.figures.shapes import falls, logarithmic, rises, straight
+from whence_lab.figures.shapes import falls, logarithmic, rises, straight, through_origin
 from whence_lab.figures.verdicts import Sentence, judged
 
 MEASURED = ("mean", "low", "high", "least", "most", "runs")
@@ -201,3 +202,94 @@ def test_every_figure_says_what_decides_and_draws_what_it_measures(each: Figure)
         for panel in each.panels:
             shown = [config for config in plan.configs if all(config.get(k) == v for k, v in panel.only.items())]
             assert any(panel.x in config for config in shown), panel.title
+
+
+def test_a_threshold_within_a_band_decides_nothing() -> None:
+    assert at_most([(0.0, 1.0), (0.5, 2.0)], 2.0) is True
+    assert at_most([(0.0, 1.0), (1.5, 2.5)], 2.0) is None
+    assert at_most([(1.5, 2.5), (2.1, 3.0)], 2.0) is False
+    assert at_least([(1.0, 2.0)], 1.0) is True
+    assert at_least([(0.5, 2.0)], 1.0) is None
+    assert at_least([(0.5, 0.9)], 1.0) is False
+    assert [both([True, each]) for each in (True, None, False)] == [True, None, False]
+    assert both([None, False]) is False
+
+
+def test_the_ratio_of_two_bands_is_what_both_allow() -> None:
+    one, other = Band(2.0, 1.0, 3.0, 0.0, 4.0, 5), Band(5.0, 4.0, 6.0, 3.0, 7.0, 5)
+    assert ratio(other, one) == (4 / 3, 6.0)
+    assert ratio(one, Band(0.5, 0.0, 1.0, 0.0, 1.0, 5)) == (1.0, float("inf"))
+
+
+@pytest.mark.parametrize("known", ["", "E20"])
+@pytest.mark.parametrize("told", [True, False, None])
+def test_a_sentence_that_bands_do_not_decide_is_not_decided_and_not_as_documented(
+    told: bool | None, known: str
+) -> None:
+    (sentence,) = judged(figure(Check("it grows", "6", "more", lambda _: weighed(told, "seen"), known)), DATA)
+    assert (sentence.outcome == "not decided") == (told is None)
+    assert ("a band contains the threshold" in sentence.seen) == (told is None)
+
+
+def test_a_line_through_the_origin_explains_what_is_in_proportion_and_little_of_a_constant_with_a_slope() -> None:
+    assert through_origin([(1, 2.0), (2, 4.0), (4, 8.0)]).r2 == pytest.approx(1.0)
+    assert through_origin([(1, 11.0), (2, 12.0), (4, 14.0)]).r2 < 0
+
+
+def points(measure: str, along: str, curve: dict[float, float], **config: Any) -> list[dict[str, Any]]:
+    """Return rows of points.parquet without spread."""
+    return [
+        {**row(measure, y, **config, **{along: x}), **dict.fromkeys(("mean", "low", "high", "least", "most"), y)}
+        for x, y in curve.items()
+    ]
+
+
+def outcome_of(name: str, says: str, rows: list[dict[str, Any]]) -> str:
+    """Return the outcome of a sentence of a figure, with made data."""
+    checks = [check for check in FIGURES[name].checks if says in check.says]
+    assert len(checks) == 1, says
+    (sentence,) = judged(FIGURES[name]._replace(checks=checks), Data(rows))
+    return sentence.outcome
+
+
+def test_growth_as_a_logarithm_is_not_linear_though_a_line_explains_nearly_all_of_it() -> None:
+    def grown(curve: dict[float, float]) -> str:
+        return outcome_of(
+            "cluster-scale", "latency grows linearly", points("latency_ms", "members", curve, updaters="all")
+        )
+
+    assert grown({25: 10.0, 75: 30.0, 125: 50.0}) == "holds"
+    assert grown({25: 19.8, 75: 28.8, 125: 34.9}) == "fails"
+
+
+@pytest.mark.parametrize(("large", "outcome"), [(1.1, "fails"), (0.9, "holds"), (0.6, "fails")])
+def test_messages_that_shrink_by_more_than_a_quarter_do_not_shrink_a_little(large: float, outcome: str) -> None:
+    rows = [row for n in ("5", "25") for row in points("message_bytes", "members", {25: 1.0, 125: large}, updaters=n)]
+    assert outcome_of("cluster-scale", "shrink a little", rows) == outcome
+
+
+def test_recovery_that_takes_as_long_whatever_epsilon_is_is_not_in_proportion() -> None:
+    def grown(by_epsilon: dict[float, float], by_delta: dict[float, float]) -> str:
+        rows = [
+            row
+            for order in ("kn", "hlc")
+            for row in (
+                *points("worst_stream", "epsilon", by_epsilon, order=order, delta=6),
+                *points("worst_stream", "delta", by_delta, order=order, epsilon=3),
+            )
+        ]
+        return outcome_of("merge-recovery", "grows in proportion", rows)
+
+    rising = {2: 12.0, 4: 24.0, 8: 48.0}
+    assert grown(rising, {0: 5.0, **rising}) == "holds"
+    assert grown(rising, {0: 9.0, 2: 9.0, 4: 9.0}) == "fails"
+    assert grown({2: 9.0, 4: 9.0, 8: 9.0}, rising) == "fails"
+
+
+@pytest.mark.parametrize(("first", "outcome"), [(0.0, "not judged"), (0.01, "refuted")])
+def test_nothing_is_said_of_how_r4_succeeds_where_it_asks_for_nothing(first: float, outcome: str) -> None:
+    rows = [
+        *points("asked_per_delivery", "events_per_round", {1: first, 12.5: 0.1}, scheme="R4"),
+        *points("success_percent", "events_per_round", {1: 99.0, 12.5: 100.0}, scheme="R4"),
+    ]
+    assert outcome_of("cluster-recovery", "unexpectedly low", rows) == outcome

@@ -7,7 +7,7 @@ from whence_lab.experiments.recovery_buffers import availability
 from whence_lab.experiments.two_layer import Experiment
 from whence_lab.figures.bands import at_least, ends, weighed
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PART, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
 
 MEMBERS, HOPS = 25, 5
@@ -87,6 +87,7 @@ FIGURE = Figure(
             "part of events and members",
             "mean",
             _label,
+            within=PART,
         ),
         Panel(
             "b) missing with a buffer of 2npT",
@@ -95,6 +96,7 @@ FIGURE = Figure(
             "npT",
             "part of events and members",
             only={"factor": THEOREMS},
+            within=PART,
             stated=_bound,
         ),
     ),

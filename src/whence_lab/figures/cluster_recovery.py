@@ -11,7 +11,7 @@ from whence.core.levels.optimistic.sizing import buffer_size, stay_rounds, succe
 from whence_lab.experiments.two_layer import GOSSIP_ALONE, IDS_ASKED, IDS_DELIVERED, Experiment
 from whence_lab.figures.bands import at_most, ends, ratio, weighed
 from whence_lab.figures.data import Band, Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
 
 MEMBERS = 25
@@ -200,7 +200,15 @@ FIGURE = Figure(
     full=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_FULL, rounds=[60]), 20),
     panels=(
         Panel("a) latency", "events_per_round", "latency_rounds", "new events a round", "rounds", "scheme"),
-        Panel("b) loss", "events_per_round", "loss_percent", "new events a round", "% of deliveries", "scheme"),
+        Panel(
+            "b) loss",
+            "events_per_round",
+            "loss_percent",
+            "new events a round",
+            "% of deliveries",
+            "scheme",
+            within=PERCENT,
+        ),
         Panel(
             "c) successful recovery",
             "events_per_round",
@@ -208,6 +216,7 @@ FIGURE = Figure(
             "new events a round",
             "% of ids asked for",
             "scheme",
+            within=PERCENT,
             stated=_prediction,
         ),
     ),

@@ -9,7 +9,7 @@ from whence.core.levels.optimistic.sizing import free_ticket
 from whence_lab.experiments.ticket_failures import TicketFailures
 from whence_lab.figures.bands import at_least, ends, weighed
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PART, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
 
 TICKETS, K = 12, 2
@@ -108,6 +108,7 @@ FIGURE = Figure(
             "part of requests",
             "used",
             _label,
+            within=PART,
             stated=_condition,
         ),
         Panel(
@@ -118,6 +119,7 @@ FIGURE = Figure(
             "part of requests",
             "used",
             _label,
+            within=PART,
         ),
         Panel(
             "c) until granted",

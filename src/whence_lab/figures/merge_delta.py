@@ -11,7 +11,7 @@ from whence.sim.summary import summarize
 from whence.sim.workload import Workload
 from whence.trace.schema import COLUMNS_OF, HOLD_NS, M_PID, NODE, REASON, T_TRUE, VALUE, Kind
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed, rises
 
 MEMBERS, EVENTS, RATE, EPSILON = 6, 300, 500.0, 2
@@ -88,9 +88,12 @@ FIGURE = Figure(
     quick=Plan(grid(delta=DELTAS_QUICK), 4),
     full=Plan(grid(delta=DELTAS_FULL), 40),
     panels=(
-        Panel("a) lost", "delta", "lost_percent", "δ in ticks", "% of deliveries"),
-        Panel("b) longest wait at a merger", "delta", "hold_ms_max", "δ in ticks", "ms", stated=_bound),
-        Panel("c) fullest buffer of a merger", "delta", "buffer", "δ in ticks", "messages"),
+        Panel("a) lost", "delta", "lost_percent", "δ in ticks", "% of deliveries", within=PERCENT),
+        Panel(
+            "b) longest time until released at a merger", "delta", "latency_ms_max", "δ in ticks", "ms", stated=_bound
+        ),
+        Panel("c) longest wait at a merger", "delta", "hold_ms_max", "δ in ticks", "ms", stated=_bound),
+        Panel("d) fullest buffer of a merger", "delta", "buffer", "δ in ticks", "messages"),
     ),
     checks=(
         Check(

@@ -45,7 +45,7 @@ __all__ = ("FIGURES", "Reproduced", "chosen", "reproduce")
 
 PACKAGES = ("whence", "whence_lab")
 HERE = "whence_lab.figures"
-AFTERWARDS = {f"{HERE}.{name}" for name in ("data", "plots", "reproduce", "shapes", "verdicts")}
+AFTERWARDS = {f"{HERE}.{name}" for name in ("bands", "data", "plots", "reproduce", "shapes", "verdicts")}
 """Modules that only look at results: another picture needs no other run."""
 
 

@@ -10,7 +10,7 @@ from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence_lab.experiments.downtime import crashing, delays, downtime, planned_ms
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Panel, Plan, grid
+from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Panel, Plan, grid
 from whence_lab.figures.shapes import listed, rises
 from whence_lab.figures.tree_schemes import NEIGHBOURHOOD, OURS, curves, label, said, similar
 
@@ -92,7 +92,8 @@ FIGURE = Figure(
             "d) the same, nodes that did not crash", "crashes", "around_p99_ms", "crashes planned", "ms", "scheme",
             label, log_y=True,
         ),
-        Panel("e) deliveries that never came", "crashes", "never_percent", "crashes planned", "%", "scheme", label),
+        Panel("e) deliveries that never came", "crashes", "never_percent", "crashes planned", "%", "scheme", label,
+              within=PERCENT),
     ),
     checks=(
         Check(

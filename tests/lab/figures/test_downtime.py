@@ -38,7 +38,8 @@ def test_who_does_not_come_back_is_down_until_the_end() -> None:
 def test_what_never_came_counts_with_the_time_to_the_end() -> None:
     whole = run(CALM).trace
     calm = delays(whole, CALM.end_at_ns)
-    assert (calm.never, calm.everybody_p99 < 30, calm.around_p50) == (0.0, True, pytest.approx(3, abs=2))
+    assert calm.never == 0
+    assert calm.around_p50 <= calm.everybody_p99 < 30
     assert calm.around_p99 == calm.everybody_p99
     lost = Trace(whole.run)
     lost.rows = {**whole.rows, Kind.DELIVER: [row for row in whole.rows[Kind.DELIVER] if row[0] != 6]}

@@ -1,7 +1,7 @@
 """Figures: what panels and checks read, how sentences are judged, and what the catalogue must hold."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +236,7 @@ def test_a_line_through_the_origin_explains_what_is_in_proportion_and_little_of_
     assert through_origin([(1, 11.0), (2, 12.0), (4, 14.0)]).r2 < 0
 
 
-def points(measure: str, along: str, curve: dict[float, float], **config: Any) -> list[dict[str, Any]]:
+def points(measure: str, along: str, curve: Mapping[Any, float], **config: Any) -> list[dict[str, Any]]:
     """Return rows of points.parquet without spread."""
     return [
         {**row(measure, y, **config, **{along: x}), **dict.fromkeys(("mean", "low", "high", "least", "most"), y)}
@@ -253,7 +253,7 @@ def outcome_of(name: str, says: str, rows: list[dict[str, Any]]) -> str:
 
 
 def test_growth_as_a_logarithm_is_not_linear_though_a_line_explains_nearly_all_of_it() -> None:
-    def grown(curve: dict[float, float]) -> str:
+    def grown(curve: Mapping[int, float]) -> str:
         return outcome_of(
             "cluster-scale", "latency grows linearly", points("latency_ms", "members", curve, updaters="all")
         )
@@ -269,7 +269,7 @@ def test_messages_that_shrink_by_more_than_a_quarter_do_not_shrink_a_little(larg
 
 
 def test_recovery_that_takes_as_long_whatever_epsilon_is_is_not_in_proportion() -> None:
-    def grown(by_epsilon: dict[float, float], by_delta: dict[float, float]) -> str:
+    def grown(by_epsilon: Mapping[int, float], by_delta: Mapping[int, float]) -> str:
         rows = [
             row
             for order in ("kn", "hlc")
@@ -280,7 +280,7 @@ def test_recovery_that_takes_as_long_whatever_epsilon_is_is_not_in_proportion() 
         ]
         return outcome_of("merge-recovery", "grows in proportion", rows)
 
-    rising = {2: 12.0, 4: 24.0, 8: 48.0}
+    rising: dict[int, float] = {2: 12.0, 4: 24.0, 8: 48.0}
     assert grown(rising, {0: 5.0, **rising}) == "holds"
     assert grown(rising, {0: 9.0, 2: 9.0, 4: 9.0}) == "fails"
     assert grown({2: 9.0, 4: 9.0, 8: 9.0}, rising) == "fails"

@@ -97,7 +97,7 @@ FIGURE = Figure(
         "ticket rounds, refused is not within 64."
     ),
     measure=measure,
-    quick=Plan(_with_a_ticket_to_be_had([0.5, 0.75, 1.0], [0.0, 0.1, 0.2, 0.4, 0.5]), 20),
+    quick=Plan(_with_a_ticket_to_be_had([0.5, 0.75, 1.0], [0.0, 0.1, 0.2, 0.4, 0.5]), 10),
     full=Plan(_with_a_ticket_to_be_had([0.25, 0.5, 0.75, 1.0], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]), 40),
     panels=(
         Panel(

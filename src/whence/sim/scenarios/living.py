@@ -6,8 +6,8 @@ removed. With disks nobody is removed unasked; under a swarm of faults an operat
 is explored.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 from whence.errors import UsageError
 from whence.limits import MESH_MEMBERS_MAX
@@ -26,17 +26,33 @@ START_NS = SECOND_NS
 SETTLE_NS, DEADLINE_NS, REST_NS = 6 * SECOND_NS, 3 * SECOND_NS, 6 * SECOND_NS
 OPERATOR_NS = 500 * MS
 TIMERS = {"retry_ns_max": 800 * MS, "join_timeout_ns": 1_500 * MS}
-KINDS: dict[str, dict[str, Any]] = {"causal": {"spread": "mesh"}, "total": {"order": "strict"}}
-"""What makes a level's group one on views."""
+
+
+class Kind(NamedTuple):
+    """A level's groups on views."""
+
+    asked_by: Mapping[str, Collection[str]]
+    """The settings, with their values, by which they are asked for."""
+    settings: Callable[[int], dict[str, Any]]
+    """What makes a group of so many members one."""
+    larger: str
+    """What to take for more members."""
+
+
+KINDS = {
+    "causal": Kind(
+        {"membership": ("living",), "spread": ("mesh", "direct")},
+        lambda nodes: {"spread": "mesh", "processes": " ".join(map(str, range(nodes)))},
+        "--level causal without spread, on a tree",
+    ),
+    "total": Kind({"order": ("strict",)}, lambda _: {"order": "strict"}, "order=timed"),
+}
 
 
 def is_on_views(level: str, settings: Mapping[str, Any]) -> bool:
     """Tell whether a group on views is asked for: by the name of its kind, or by settings of its level."""
-    if level == "total":
-        return settings.get("order") == "strict"
-    if level == "causal":
-        return settings.get("membership") == "living" or settings.get("spread") in ("mesh", "direct")
-    return level in LIVING
+    asked_by = KINDS[level].asked_by if level in KINDS else {}
+    return level in LIVING or any(settings.get(name) in values for name, values in asked_by.items())
 
 
 def simulation(request: Request) -> Scenario:
@@ -45,7 +61,7 @@ def simulation(request: Request) -> Scenario:
     if nodes > MESH_MEMBERS_MAX:
         raise UsageError(
             f"--nodes: a group on views has at most {MESH_MEMBERS_MAX} members, not {nodes}; "
-            f"give --nodes {MESH_MEMBERS_MAX}, or take {_larger(level)}"
+            f"give --nodes {MESH_MEMBERS_MAX}, or take {KINDS[level].larger}"
         )
     settings = _settings(level, nodes, request.settings)
     spec_of(level).settings_from(settings)
@@ -69,9 +85,7 @@ def simulation(request: Request) -> Scenario:
 
 def _settings(level: str, nodes: int, given: dict[str, Any]) -> dict[str, Any]:
     journal = str(given.get("journal", "false")).lower() in ("true", "1")
-    settings = {"membership": "living", "journal": journal, **KINDS[level], **TIMERS}
-    if level == "causal":
-        settings |= {"processes": " ".join(map(str, range(nodes)))}
+    settings = {"membership": "living", "journal": journal, **KINDS[level].settings(nodes), **TIMERS}
     if not journal:
         settings |= {"remove_after_ns": 800 * MS}
     return settings | {name: value for name, value in given.items() if name not in ("journal", "spread", "order")}
@@ -88,7 +102,3 @@ def _removals(request: Request, settings: dict[str, Any], faults: list[Fault], h
         for node in range(request.nodes)
         if node != gone
     ]
-
-
-def _larger(level: str) -> str:
-    return "order=timed" if level == "total" else "--level causal without spread, on a tree"

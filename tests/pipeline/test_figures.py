@@ -11,14 +11,18 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from whence.cli.app import run as command
-from whence.pipeline import experiments
+from whence.errors import StorageError, UsageError
+from whence.pipeline import experiments, sweep
 from whence.pipeline.experiments import MEASURED, STUDENT, band_table, planned
+from whence.pipeline.sole_writer import CLAIM
 from whence.sim import lab
 from whence_lab.figures import cluster_recovery
-from whence_lab.figures.figure import Figure, Plan, grid
+from whence_lab.figures import reproduce as reproducing
+from whence_lab.figures.figure import Figure, Finding, Plan, grid
 from whence_lab.figures.reproduce import reproduce
 
 SMALL = cluster_recovery.FIGURE._replace(quick=Plan(grid(scheme=["R1"], events_per_round=[1, 2, 4], rounds=[3]), 2))
@@ -82,6 +86,100 @@ def test_what_was_interrupted_goes_on_and_ends_with_the_same_data(
     assert reproduce(SMALL, tmp_path, quick=True, on_progress=lambda *at: told.append(at)).data == whole.data
     assert (told[0], told[-1]) == ((2, 6), (6, 6))
     assert {path: path.stat().st_mtime_ns for path in done[0].iterdir()} == kept
+
+
+def test_of_two_commands_on_the_same_runs_one_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def second(done: int, of: int) -> None:
+        if not refused:
+            with pytest.raises(StorageError) as said:
+                reproduce(SMALL, tmp_path, quick=True)
+            refused.append(str(said.value))
+
+    assert reproduce(SMALL, tmp_path, quick=True, on_progress=second).runs == 6
+    assert f"--out: {tmp_path / SMALL.name} is in use" in refused[0]
+    assert not (tmp_path / SMALL.name / CLAIM).exists()
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "removed"])
+def test_a_damaged_file_of_runs_is_named_and_set_aside_and_its_runs_are_run_again(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    whole = reproduce(SMALL, tmp_path, quick=True)
+    file = next((tmp_path / SMALL.name).glob("runs-*/results/job-00000/part-*.parquet"))
+    data = bytearray(file.read_bytes())
+    if how == "removed":
+        file.unlink()
+    else:
+        data[len(data) // 2] ^= 0x55
+        file.write_bytes(data if how == "flipped" else data[: len(data) // 2])
+    said: list[str] = []
+    again = reproduce(SMALL, tmp_path, quick=True, on_message=said.append)
+    assert (again, len(said)) == (whole, how != "removed")
+    assert all(str(file) in sentence and "damaged" in sentence for sentence in said)
+    assert reproduce(SMALL, tmp_path, quick=True, on_message=said.append) == whole
+    assert len(said) == (how != "removed"), "it is told once"
+
+
+def test_runs_that_are_stored_twice_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    reproduce(SMALL, tmp_path, quick=True)
+    files = (tmp_path / SMALL.name).glob("runs-*/results/job-00000/part-*.parquet")
+    file = max(files, key=lambda each: parquet.read_metadata(each).num_rows)  # a task may have had no run
+    shutil.copy(file, file.with_name("part-again.parquet"))
+    with pytest.raises(StorageError, match=r"more than once.* remove that directory"):
+        reproduce(SMALL, tmp_path, quick=True)
+
+
+def test_a_run_without_a_result_leaves_sentences_unjudged_and_the_figure_undone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A scheme that is none makes its runs fail; whatever is judged by all runs is not judged."""
+    plan = Plan(grid(scheme=["R1", "none such"], events_per_round=[1], rounds=[3]), 2)
+    check = SMALL.checks[0]._replace(
+        judge=lambda data: Finding(all(band.most >= 0 for _, band in data.curve("events_per_round", "lost")), "")
+    )
+    result = reproduce(SMALL._replace(quick=plan, checks=[check]), tmp_path, quick=True)
+    assert (result.runs, result.planned, len(result.errors)) == (4, 4, 1)
+    assert [(each.outcome, each.has_data) for each in result.sentences] == [("not judged", False)]
+    assert "2 runs" in result.sentences[0].seen
+    assert not result.as_documented
+
+
+def test_an_interrupted_command_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
+    """The interrupt goes to all processes, as from a terminal; what was whole by then stays."""
+    words = ["reproduce", "merge-counter", "--quick", "--out", str(tmp_path), "--master", "local[2]"]
+    said = tmp_path / "said"
+    with said.open("wb") as stream:
+        command = subprocess.Popen([sys.executable, "-m", "whence", *words], start_new_session=True, stderr=stream)
+        while not list(tmp_path.glob("merge-counter/runs-*/results/job-00000/_SUCCESS")):
+            assert command.poll() is None
+            time.sleep(0.05)
+        os.killpg(command.pid, signal.SIGINT)
+        assert command.wait() == 130
+    lines = said.read_text().splitlines()
+    assert lines[-1] == "whence: interrupted; the same command goes on with what is missing"
+    assert all(line.startswith("whence: merge-counter: ") for line in lines[:-1])
+    assert list(tmp_path.glob("merge-counter/runs-*/results/job-00000/_SUCCESS"))
+
+
+def test_a_full_disk_is_told_with_what_goes_on_here(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sweep, "results_table", full)
+    with pytest.raises(UsageError, match=r"No space left on device; .* the same command goes on") as said:
+        reproduce(SMALL, tmp_path, quick=True)
+    assert "--resume" not in str(said.value)
+    monkeypatch.undo()
+    monkeypatch.setattr(reproducing, "draw", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        reproduce(SMALL, tmp_path, quick=True)
+    assert not (tmp_path / SMALL.name / "verdict.json").exists()
 
 
 def test_figures_that_measure_with_the_same_function_share_their_runs(spark: SparkSession, tmp_path: Path) -> None:

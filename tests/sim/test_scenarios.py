@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.core.levels.gossip.level import settings_from
 from whence.core.registry import LEVELS
 from whence.errors import UsageError
+from whence.limits import MESH_MEMBERS_MAX
 from whence.sim.fault_plan import FaultPlan, read_fault_plan
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.run import run
 from whence.sim.scenario import Clocks, Fault, Scenario
-from whence.sim.scenarios import simulation
+from whence.sim.scenarios import simulation, usual_nodes
 from whence.sim.scenarios.gossip import churn, rounds_for
+from whence.sim.summary import summarize
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
 
@@ -311,3 +315,40 @@ def test_a_level_that_no_table_knows_is_refused_with_the_list_of_those_that_are(
         simulation("strict", 5, 10, 1)
     with pytest.raises(UsageError, match=listed):
         draw("strict", 1)
+
+
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [("causal-living", {}), ("causal", {"spread": "mesh"}), ("causal", {"membership": "living"}),
+     ("total-strict", {}), ("total", {"order": "strict"})],
+)  # fmt: skip
+@pytest.mark.parametrize("faults", ["none", "swarm"])
+def test_a_group_on_views_is_simulated_by_its_kind_or_its_settings_and_keeps_its_promises(
+    level: str, settings: dict[str, Any], faults: str
+) -> None:
+    trace = run(simulation(level, 6, 40, 3, faults, settings)).trace
+    said = {verdict.promise: verdict.outcome for verdict in judge(trace)}
+    assert "one_chain" in said
+    assert ("strict_total" in said) == level.startswith("total")
+    assert Outcome.BROKEN not in said.values()
+    if faults == "none":
+        assert (summarize(trace)["delivered"], said["agreement"]) == (240, Outcome.HOLDS)
+
+
+@pytest.mark.parametrize("level", ["causal-living", "total-strict"])
+@pytest.mark.parametrize("journal", ["true", "false"])
+def test_groups_on_views_keep_their_promises_under_a_swarm_of_faults(level: str, journal: str, long_mode: bool) -> None:
+    for seed in range(500 if long_mode else 25):
+        outcome = run(simulation(level, 2 + seed % 9, 60, seed, "swarm", {"journal": journal}))
+        broken = [verdict for verdict in judge(outcome.trace) if verdict.outcome is Outcome.BROKEN]
+        assert not broken, (seed, broken[0].sentence)
+
+
+def test_a_group_on_views_has_as_many_members_as_it_may_unless_more_are_asked_for() -> None:
+    assert usual_nodes("total", {"order": "strict"}) == usual_nodes("causal-living", {}) == MESH_MEMBERS_MAX
+    assert usual_nodes("total", {}) == usual_nodes("causal", {}) == 25
+    for level, settings, instead in (
+        ("total", {"order": "strict"}, "order=timed"), ("causal-living", {}, "on a tree"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"at most {MESH_MEMBERS_MAX} members, not 25; .*{instead}"):
+            simulation(level, 25, 40, 3, "none", settings)

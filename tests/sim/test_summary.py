@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.sim.stage import gaps_in_numbers
 from whence.check.history import History
+from whence.check.judge import judge
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
 from whence.sim.scenarios import simulation
@@ -92,3 +93,17 @@ def test_a_run_in_which_nothing_happens_has_a_summary_too() -> None:
     summary = summarize(run(Scenario(level="fifo", seed=1, nodes=2, end_at_ns=1)).trace)
     assert (summary["published"], summary["delivered"], summary["metadata_bytes_mean"]) == (0, 0, 0.0)
     assert summary["latency_ms"].max == 0.0
+
+
+@pytest.mark.parametrize(("level", "nodes", "events", "seed"), [("scribe", 13, 60, 42), ("eventual", 20, 90, 5)])
+def test_what_is_expected_after_healing_is_what_agreement_judges(
+    level: str, nodes: int, events: int, seed: int
+) -> None:
+    """Scribe loses some of what it is owed in all, and nothing of what it promises: the summary tells both."""
+    trace = run(simulation(level, nodes, events, seed, "swarm")).trace
+    (verdict,) = judge(trace, ["agreement"])
+    facts = summarize(trace)
+    told = f"{facts['healed_delivered']:,} of {facts['healed_expected']:,} expected deliveries were made"
+    assert verdict.sentence.startswith(told), verdict.sentence
+    assert facts["healed_expected"] < facts["deliveries_expected"]
+    assert facts["owed_delivered"] <= facts["deliveries_expected"]

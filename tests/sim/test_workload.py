@@ -1,11 +1,14 @@
 """What a run is asked to carry is what it carries."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.errors import UsageError
-from whence.sim.lab import spec_of
+from whence.sim.lab import REPAIRING, RIVALS, spec_of
 from whence.sim.network import Latency
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
@@ -70,3 +73,21 @@ def test_links_take_the_latency_and_lose_the_part_that_was_asked_for() -> None:
     assert usual.publishes == asked.publishes
     with pytest.raises(UsageError, match="loss"):
         workload_from({"loss": "2"})
+
+
+@pytest.mark.parametrize("level", [level for level in RIVALS if level != "gryphon"])
+def test_a_rival_that_assumes_that_nothing_is_lost_is_not_run_where_something_is(level: str, tmp_path: Path) -> None:
+    said = f"{level} promises nothing where links lose copies; .* gryphon"
+    with pytest.raises(UsageError, match=f"--loss: {said}"):
+        simulation(level, 9, 10, 1, workload=Workload(loss=0.02))
+    simulation(level, 9, 10, 1, workload=Workload(loss=0.0))
+    if level in REPAIRING:
+        for loses in ("[network]\nloss = 0.1", '[[faults]]\nkind = "burst"\nat_ns = 1\nuntil_ns = 9\namount = 0.5'):
+            (tmp_path / "faults.toml").write_text(loses)
+            with pytest.raises(UsageError, match=f"--faults: .* loses copies, and {said}"):
+                simulation(level, 9, 10, 1, str(tmp_path / "faults.toml"))
+
+
+def test_gryphon_keeps_its_promises_where_copies_are_lost() -> None:
+    trace = run(simulation("gryphon", 9, 60, 1, workload=Workload(loss=0.1))).trace
+    assert {verdict.outcome for verdict in judge(trace)} <= {Outcome.HOLDS, Outcome.VACUOUS}

@@ -528,3 +528,9 @@ def test_the_api_can_be_found_by_looking_at_the_package() -> None:
     raised = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, WhenceError)]
     hidden = [error.__name__ for error in raised if error.__name__ not in shown]
     assert hidden == ["RemoteProtocolError"], "every error that reaches a caller can be caught by its name"
+
+
+def test_a_setting_that_is_given_twice_or_is_no_number_is_refused_in_plain_words(capsys: Capture) -> None:
+    asked = ("simulate", "--level", "fifo", *SMALL, "--set")
+    assert "--set fanout is given twice" in complaint(capsys, *asked, "fanout=3", "--set", "fanout=4")
+    assert "fanout must be a whole number, not '2.5'" in complaint(capsys, *asked, "fanout=2.5")

@@ -11,7 +11,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from whence import __version__
-from whence.cli.output import print_json, print_message
+from whence.cli.output import Interrupted, print_json, print_message
 from whence.errors import UsageError, WhenceError
 
 USAGE = 2
@@ -103,6 +103,8 @@ def run(arguments: list[str] | None = None) -> int:
         code = app(args=arguments, standalone_mode=False)
     except WhenceError as error:
         return _fail(arguments, str(error), USAGE)
+    except Interrupted as error:
+        return _fail(arguments, f"interrupted; {error}", INTERRUPTED)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:

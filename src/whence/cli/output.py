@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -53,6 +55,27 @@ def progress(*, quiet: bool) -> Progress:
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=console, disable=quiet or not console.is_terminal, transient=True,
     )  # fmt: skip
+
+
+PACE_S = 10.0
+
+
+class Paced:
+    """Progress for who reads standard error later: a line now and then, where no display shows it."""
+
+    def __init__(self, what: str, every_s: float = PACE_S) -> None:
+        self._what, self._every_s, self._last_at, self._told = what, every_s, -inf, -1
+
+    def __call__(self, done: int, of: int) -> None:
+        """Print how far it is: at first, at the end, and in between if the last line is long ago."""
+        is_due = monotonic() - self._last_at >= self._every_s or done == of
+        if is_due and done != self._told and not stderr().is_terminal:
+            self._last_at, self._told = monotonic(), done
+            print_message(f"{self._what}: {done:,} of {of:,} runs")
+
+
+class Interrupted(Exception):
+    """The user ended a command that can go on; says how."""
 
 
 def colour_of(outcome: Outcome) -> str:
@@ -107,12 +130,14 @@ def directory(path: Path, option: str) -> Path:
 
 
 def parse_settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
-    """Split key=value pairs. Raises UsageError for what is none."""
+    """Split key=value pairs. Raises UsageError for what is none, and for a key that is there twice."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             such_as = "spark.driver.memory=4g" if option == "--conf" else "fanout=4"
             raise UsageError(f"{option} takes key=value, such as {such_as}, not {pair!r}")
+        if name.strip() in settings:
+            raise UsageError(f"{option} {name.strip()} is given twice; give it once")
         settings[name.strip()] = value.strip()
     return settings

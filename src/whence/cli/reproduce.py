@@ -10,13 +10,22 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.output import (
+    Paced,
+    directory,
+    parse_settings,
+    print_json,
+    print_message,
+    progress,
+    stdout,
+)
+from whence.cli.spark import going_on
 from whence.cli.verify import Conf, Master
 from whence.sim import lab
 
 NOT_AS_DOCUMENTED = 1
 
-_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow", "not judged": "cyan"}
+_COLOURS = {"holds": "green", "fails": "bold red", "refuted": "yellow", "not judged": "cyan", "not decided": "magenta"}
 
 
 def reproduce(
@@ -27,7 +36,12 @@ def reproduce(
         "out/figures"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and seeds: a minute or two each.")] = False,
-    seed: Annotated[int, typer.Option(help="Other seeds, other runs; the verdicts must stay.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Other seeds, other runs, beside the others; picture, data and verdict replace the last ones."
+        ),
+    ] = 0,
     listing: Annotated[bool, typer.Option("--list", help="List the figures and run nothing.")] = False,
     master: Master = None,
     conf: Conf = None,
@@ -37,19 +51,26 @@ def reproduce(
 
     What was run already is not run again: start an interrupted command again, and it goes on. Exit code 0: every
     sentence came out as documented, those included that we know and explain to be wrong, and those about larger systems
-    than --quick runs, which are not judged. 1: one did not, or a run failed.
+    than --quick runs, which are not judged. 1: one did not, or a run failed or is missing.
     """
     reproducing = lab.figures()
     if listing:
         _show_list(reproducing.FIGURES, json=json)
         return
+    from whence.pipeline.session import end_on_interrupt
+
+    end_on_interrupt()
     results = []
     spark: dict[str, Any] = {"master": master, "conf": parse_settings(conf or [], "--conf")}
     for figure in reproducing.chosen(figures or []):
         with progress(quiet=json) as bar:
-            tell = partial(_tell, bar, bar.add_task(figure.name, total=None))
+            tell = partial(_tell, bar, bar.add_task(figure.name, total=None), Paced(figure.name))
             into = directory(out, "--out")
-            results.append(reproducing.reproduce(figure, into, quick=quick, seed=seed, on_progress=tell, **spark))
+            with going_on("the same command goes on with what is missing"):
+                result = reproducing.reproduce(
+                    figure, into, quick=quick, seed=seed, on_progress=tell, on_message=print_message, **spark
+                )
+        results.append(result)
         if not json:
             _show(results[-1], out)
     if json:
@@ -58,8 +79,9 @@ def reproduce(
         raise typer.Exit(NOT_AS_DOCUMENTED)
 
 
-def _tell(bar: Progress, task: TaskID, done: int, of: int) -> None:
+def _tell(bar: Progress, task: TaskID, paced: Paced, done: int, of: int) -> None:
     bar.update(task, completed=done, total=of)
+    paced(done, of)
 
 
 def _show_list(figures: dict[str, Any], *, json: bool) -> None:
@@ -73,10 +95,16 @@ def _show_list(figures: dict[str, Any], *, json: bool) -> None:
     stdout().print(table)
 
 
+def _runs(result: Any) -> str:
+    """Return how many runs there are, and of how many, where some are missing."""
+    short = "" if result.runs == result.planned else f" of {result.planned:,}"
+    return f"{result.runs:,}{short} runs"
+
+
 def _show(result: Any, out: Path) -> None:
     console = stdout()
     table = Table("the paper says", "must be seen", "seen here", "verdict", title_justify="left", show_lines=True,
-                  title=f"{result.name}: {result.title} ({result.source}), {result.runs:,} runs")  # fmt: skip
+                  title=f"{result.name}: {result.title} ({result.source}), {_runs(result)}")  # fmt: skip
     for each in result.sentences:
         verdict = f"[{_COLOURS[each.outcome]}]{each.outcome}[/]"
         seen = f"{each.seen}. {each.because}" if each.because else each.seen

@@ -17,9 +17,9 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
-from whence.sim.lab import RIVALS, spec_of
+from whence.sim.lab import LIVING, RIVALS, spec_of
 from whence.sim.run import run
-from whence.sim.scenarios import simulation
+from whence.sim.scenarios import simulation, usual_nodes
 from whence.sim.summary import summarize
 from whence.sim.workload import workload_from
 from whence.trace.memory import digest_of
@@ -28,9 +28,14 @@ from whence.trace.memory import digest_of
 def simulate(
     level: Annotated[
         str,
-        typer.Option(help=f"A level, or a rival: {', '.join(RIVALS)}. canary is wrong on purpose."),
+        typer.Option(
+            help=f"A level; or a kind of group on views: {', '.join(LIVING)}, as live groups are; or a rival: "
+            f"{', '.join(RIVALS)}. canary is wrong on purpose."
+        ),
     ],
-    nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
+    nodes: Annotated[
+        int | None, typer.Option(help="Members the group is founded with. Default: 25, or 16 of a group on views.")
+    ] = None,
     events: Annotated[
         int, typer.Option(help="Events published in all, one per gossip round unless --rate is given.")
     ] = 100,
@@ -71,7 +76,9 @@ def simulate(
         {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
          "bandwidth": bandwidth, "latency_ms": latency_ms, "loss": loss}
     )  # fmt: skip
-    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), workload)
+    given = parse_settings(settings or [])
+    nodes = usual_nodes(level, given) if nodes is None else nodes
+    scenario = simulation(level, nodes, events, seed, faults, given, workload)
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
         outcome = run(

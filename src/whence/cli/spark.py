@@ -1,11 +1,12 @@
 """What the commands on tables share: the engine, Spark started when it is needed, and places that may be URIs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from whence.cli.output import directory, parse_settings
+from whence.cli.output import Interrupted, directory, parse_settings
 from whence.errors import UsageError
 from whence.places import is_uri, path_of
 
@@ -29,11 +30,12 @@ class Starting:
     def __call__(self) -> "Session":
         """Return the session. Raises UsageError; of the local engine, which needs Spark only for URIs, NotLocal."""
         from whence.pipeline.local.errors import NotLocal
-        from whence.pipeline.session import BRIEF_BYTES, session
+        from whence.pipeline.session import BRIEF_BYTES, end_on_interrupt, session
 
         if self._engine == "local":
             raise NotLocal("places behind a URI")
         if self._session is None:
+            end_on_interrupt()
             size = BRIEF_BYTES if self.input_bytes is None else self.input_bytes
             self._session = session(self._master, self._settings, input_bytes=size)
         return self._session
@@ -75,6 +77,21 @@ def need_engine(engine: str, master: str | None, conf: list[str] | None) -> None
             raise UsageError("--engine local needs DuckDB; install it with: pip install 'whence[local]'")
     elif master is not None or conf:
         need_spark("--master" if master is not None else "--conf")
+
+
+@contextmanager
+def going_on(how: str) -> Iterator[None]:
+    """Turn an interrupt within the block into `Interrupted`, which says how to go on."""
+    from whence.pipeline.session import was_interrupted
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None
+    except Exception:
+        if was_interrupted():
+            raise Interrupted(how) from None
+        raise
 
 
 def starting(master: str | None, conf: list[str] | None, engine: str = "auto") -> Starting:

@@ -19,6 +19,9 @@ SECONDS_MAX = 10**9
 SECONDS_MIN = 1e-6
 """The shortest: no timer of a process is finer, and whoever writes less has most likely mistaken the unit."""
 
+_EXPECTED = {"Expected `int`": "a whole number", "Expected `float`": "a number", "Expected `bool`": "true or false"}
+"""What is wrong with a value, as a caller would say it: msgspec names its types."""
+
 _KINDS: dict[object, str] = {int: "a whole number", bool: "True or False", str: "a text"}
 
 
@@ -101,6 +104,8 @@ def _plain(error: msgspec.ValidationError, given: Mapping[str, Any], kind: type[
     if choices := _choices(name, kind):
         listed = f"{', '.join(choices[:-1])} or {choices[-1]}" if choices[1:] else choices[0]
         return f"{name} must be {listed}, not {given[name]!r}"
+    if name in given and (meant := _EXPECTED.get(what.partition(",")[0])):
+        return f"{name} must be {meant}, not {given[name]!r}"
     return f"{name}: {what}" if name else what
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.pipeline.session import first_line
-from whence.pipeline.sweep import Work, run_sweep, seed_of
+from whence.pipeline.sweep import Planned, Work, of_plan, run_sweep, seed_of
 
 Config = dict[str, Any]
 Measure = Callable[[Config, int], Mapping[str, float]]
@@ -26,7 +26,8 @@ _SHAPE = pa.schema(
 )  # fmt: skip
 
 RUNS_PER_JOB: Final = 24
-"""Runs of an experiment take seconds each, and an interruption loses the job under way."""
+"""Runs of an experiment take seconds each."""
+AGAIN: Final = "the same command goes on with what is missing"
 
 STUDENT: Final = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -35,9 +36,7 @@ STUDENT: Final = (
 """Student's t for a band of 95 %, by degrees of freedom from 1 on; beyond the table 1.96 is close enough."""
 
 
-def planned(
-    configs: Sequence[Config], repeat: int, seed: int = 0, same_draw: Collection[str] = ()
-) -> list[tuple[str, int, int]]:
+def planned(configs: Sequence[Config], repeat: int, seed: int = 0, same_draw: Collection[str] = ()) -> list[Planned]:
     """Return the runs of an experiment, each with a seed that depends on its configuration, its number and `seed`.
 
     Values named in `same_draw` have no part in it: configurations that differ in these alone have the same seeds.
@@ -69,15 +68,15 @@ def measuring(measure: Measure) -> Work:
 
 
 def run_experiment(
-    spark: SparkSession, plan: list[tuple[str, int, int]], measure: Measure, out: Path,
-    on_progress: Callable[[int, int], None] | None = None,
+    spark: SparkSession, plan: list[Planned], measure: Measure, out: Path,
+    on_progress: Callable[[int, int], None] | None = None, on_message: Callable[[str], None] | None = None,
 ) -> DataFrame:  # fmt: skip
-    """Run what is missing of a plan; return the results of this plan, and of no other. Raises UsageError."""
+    """Run what is missing of a plan; return the results of this plan, and of no other. Raises as `run_sweep`."""
     done = run_sweep(
-        spark, plan, out, resume=True, on_progress=on_progress, work=measuring(measure), runs_per_job=RUNS_PER_JOB
+        spark, plan, out, resume=True, on_progress=on_progress, on_message=on_message, work=measuring(measure),
+        runs_per_job=RUNS_PER_JOB, again=AGAIN,
     )  # fmt: skip
-    wanted = spark.createDataFrame([run[:2] for run in plan], "config string, number int")
-    return done.join(F.broadcast(wanted), ["config", "number"], "left_semi").orderBy("config", "number")
+    return of_plan(done, plan).orderBy("config", "number")
 
 
 def band_table(done: DataFrame) -> DataFrame:

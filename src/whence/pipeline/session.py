@@ -4,16 +4,18 @@
 PySpark is loaded when a session is made, not before: it takes as long as a small job of the local engine.
 """
 
+import logging
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread, current_thread, main_thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final
 
 from whence.errors import UsageError
@@ -102,9 +104,10 @@ def session(
     for name, value in (at_start | wanted).items():
         builder = builder.config(name, value)
     try:
-        if SparkContext._gateway is None:
-            _start_java(SparkConf().setAll([("spark.master", master), *(at_start | wanted).items()]))
-        return builder.getOrCreate()
+        with _interrupts():
+            if SparkContext._gateway is None:
+                _start_java(SparkConf().setAll([("spark.master", master), *(at_start | wanted).items()]))
+            return builder.getOrCreate()
     except Exception as error:
         raise UsageError(f"--master {master}: Spark does not start there: {first_line(error)}") from error
 
@@ -138,11 +141,57 @@ def _end_together(java: "subprocess.Popen[bytes]") -> None:
     signal.signal(signal.SIGTERM, end)
 
 
+_ends_on_interrupt, _interrupted = Event(), Event()
+
+
+def end_on_interrupt() -> None:
+    """Let an interrupt (SIGINT) end Java at once and quietly, in sessions that are made from here on.
+
+    For commands, which are over then: PySpark would first try to cancel its jobs, in the middle of another call, and
+    every worker would print where it was. A notebook goes on with its session, and must not call this.
+    """
+    _ends_on_interrupt.set()
+
+
+def was_interrupted() -> bool:
+    """Return whether an interrupt has ended Java: then whatever a call of Spark says is a consequence."""
+    return _interrupted.is_set()
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Make a session within the block: an interrupt waits until there is a Java to end, and from then on ends it."""
+    if not _ends_on_interrupt.is_set() or current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: _interrupted.set())
+    try:
+        yield
+    except BaseException:
+        signal.signal(signal.SIGINT, before)
+        raise
+    signal.signal(signal.SIGINT, _end_java)
+    if _interrupted.is_set():
+        _end_java(signal.SIGINT, None)
+
+
+def _end_java(number: int, frame: object) -> None:
+    from pyspark import SparkContext
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is over already; another one would only disturb the end
+    _interrupted.set()
+    logging.disable()  # calls of Java that end with it are no news
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        gateway.proc.kill()
+    raise KeyboardInterrupt
+
+
 def _pass_on(pipe: int) -> None:
-    """Pass on what is no greeting, line by line, until Java has ended."""
+    """Pass on what is no greeting, line by line, until Java has ended; nothing more after an interrupt."""
     with os.fdopen(pipe, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            if not line.startswith(_GREETINGS):
+            if not line.startswith(_GREETINGS) and not _interrupted.is_set():
                 sys.stderr.write(line)
                 sys.stderr.flush()
 

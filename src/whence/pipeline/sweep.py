@@ -12,18 +12,21 @@ with seeds derived from the configuration itself, so that adding one changes no 
     rate = [100, 1000]               # also payload, publishers, coordinators, bandwidth, latency_ms, loss
     fanout = [3, 4]                  # anything else is a setting of the level
 
-A sweep is cut into jobs of a few minutes, each appended when it is whole: a crash loses one job, and a sweep that is
-started again runs only what is missing.
+A sweep is cut into jobs of some seconds, each appended when it is whole: a crash loses one job, and a sweep that is
+started again runs only what is missing. One command at a time writes to a place. A file of results that cannot be read
+any more is set aside, and its runs are run again.
 """
 
 import json
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import product
 from threading import Event, Thread
-from typing import Any, Final, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +34,12 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError, WhenceError
 from whence.pipeline.session import first_line
+from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, entries
+from whence.pipeline.stored_runs import set_aside_damaged
+
+if TYPE_CHECKING:
+    from whence.sim.scenario import Scenario
 
 RESULTS: Final = (
     "config string, number int, seed bigint, level string, nodes int, events int, published bigint, delivered bigint, "
@@ -46,35 +54,69 @@ _SHAPE = pa.schema(
      ("unknown", pa.string()), ("wall_seconds", pa.float64()), ("error", pa.string())]
 )  # fmt: skip
 PLAN_COLUMNS: Final = "config string, number int, seed bigint"
+Planned = tuple[str, int, int]
+"""A run: configuration as JSON, repetition, seed."""
 RUNS_PER_JOB: Final = 500
-"""The most that an interruption loses."""
+RUNS_IN_FIRST_JOB: Final = 4
+JOB_SECONDS: Final = 10
+"""An interruption loses the job under way. The first is small, and each is at most twice as large as the one before,
+while that is over in less than half this time."""
 RUNS_PER_TASK: Final = 8
 TASKS_MIN: Final = 32
 """A small sweep is cut finer, down to one run each, so that its progress shows."""
 _LOOK_SECONDS = 0.5
+_EVENTS_TRIED = 3
+"""Events with which a configuration is tried before the sweep begins: enough to see whether it can run."""
 _NEEDED = {"level": str, "nodes": int, "events": int}
 
 
-def read_plan(path: AnyPath) -> list[tuple[str, int, int]]:
+def read_plan(path: AnyPath) -> list[Planned]:
     """Read a plan; return (configuration as JSON, repetition, seed) for every run. Raises UsageError."""
     try:
         plan = tomllib.loads(path.read_bytes().decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"PLAN: {path} cannot be read as TOML: {error}") from None
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
-    if not isinstance(grid, dict) or not isinstance(repeat, int) or repeat < 1 or not isinstance(faults, str):
-        raise UsageError(
-            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a text) if at all"
-        )
+    if unknown := [name for name in plan if name not in ("grid", "repeat", "faults")]:
+        raise UsageError(f"PLAN: {path}: {unknown[0]} is unknown; there are repeat and faults, and a table [grid]")
+    if not isinstance(grid, dict):
+        raise UsageError(f"PLAN: {path} needs a table [grid]")
+    if type(repeat) is not int or repeat < 1:
+        raise UsageError(f"PLAN: {path}: repeat must be a whole number from 1 on, not {repeat!r}")
+    if not isinstance(faults, str):
+        raise UsageError(f"PLAN: {path}: faults must be none, swarm or the name of a file, as a text, not {faults!r}")
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values, such as [1, 2]")
     for name, kind in _NEEDED.items():
-        if not all(isinstance(value, kind) for value in grid.get(name, [None])):
+        if not all(type(value) is kind for value in grid.get(name, [None])):
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values of type {kind.__name__}")
     configurations = [dict(zip(grid, values, strict=True)) | {"faults": faults} for values in product(*grid.values())]
     texts = [json.dumps(each, sort_keys=True) for each in configurations]
+    for text in texts:
+        try:
+            _scenario_of(text, seed_of(text, 0), events_max=_EVENTS_TRIED)
+        except WhenceError as error:
+            raise UsageError(f"PLAN: {path}: {_named(text)} cannot run: {error}") from None
     return [(text, number, seed_of(text, number)) for text in texts for number in range(repeat)]
+
+
+def _named(config: str) -> str:
+    return ", ".join(f"{name} {value}" for name, value in json.loads(config).items())
+
+
+def _scenario_of(config: str, seed: int, events_max: int | None = None) -> "Scenario":
+    """Return the run of a configuration, of so many events at most. Raises UsageError and SettingError."""
+    from whence.sim.scenarios import EVENTS_MAX, simulation
+    from whence.sim.workload import NAMES as WORKLOAD
+    from whence.sim.workload import workload_from
+
+    settings = json.loads(config)
+    level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
+    workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
+    if events_max is not None and events <= EVENTS_MAX:  # what is wrong with others is for `simulation` to say
+        events = min(events, events_max)
+    return simulation(level, nodes, events, seed, faults, settings, workload)
 
 
 def seed_of(config: str, number: int) -> int:
@@ -82,9 +124,12 @@ def seed_of(config: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{config}#{number}".encode(), digest_size=6).digest(), "big")
 
 
-def plan_table(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
+def plan_table(spark: SparkSession, plan: list[Planned]) -> DataFrame:
     """Return the plan as a table."""
     return spark.createDataFrame(plan, PLAN_COLUMNS)
+
+
+AGAIN: Final = "--resume goes on with what is missing"
 
 
 class Work(NamedTuple):
@@ -114,19 +159,12 @@ def simulated(config: str, number: int, seed: int) -> dict[str, Any]:
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
     from whence.sim.run import run
-    from whence.sim.scenarios import simulation
     from whence.sim.summary import summarize
-    from whence.sim.workload import NAMES as WORKLOAD
-    from whence.sim.workload import workload_from
 
-    settings = json.loads(config)
-    level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
-    row: dict[str, Any] = {
-        "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
-    }  # fmt: skip
+    said_of = {name: json.loads(config)[name] for name in ("level", "nodes", "events")}
+    row: dict[str, Any] = {"config": config, "number": number, "seed": seed, **said_of}
     try:
-        workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
-        outcome = run(simulation(level, nodes, events, seed, faults, settings, workload))
+        outcome = run(_scenario_of(config, seed))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]
@@ -147,7 +185,7 @@ def summary_table(done: DataFrame) -> DataFrame:
     ran, bad = F.count_if(F.col("error").isNull()), F.count_if(F.col("broken") != "")
     sums = done.groupBy("config").agg(
         ran.alias("runs"), bad.alias("broken_runs"), F.count("error").alias("errors"),
-        F.min(F.when(F.col("broken") != "", F.col("seed"))).alias("broken_seed"),
+        F.min(F.when(F.col("broken") != "", F.col("seed"))).alias("broken_seed"), F.min("error").alias("error"),
         F.avg("latency_ms_p50").alias("latency_ms_p50"), F.avg("latency_ms_p99").alias("latency_ms_p99"),
         F.avg("metadata_bytes_mean").alias("metadata_bytes_mean"),
         F.sum("delivered").alias("delivered"), F.sum("deliveries_expected").alias("deliveries_expected"),
@@ -161,38 +199,75 @@ def summary_table(done: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def of_plan(done: DataFrame, plan: list[Planned]) -> DataFrame:
+    """Return the results of a plan's runs: by configuration, number and seed."""
+    wanted = done.sparkSession.createDataFrame(plan, PLAN_COLUMNS)
+    return done.join(F.broadcast(wanted), ["config", "number", "seed"], "left_semi")
+
+
 def run_sweep(
-    spark: SparkSession, plan: list[tuple[str, int, int]], out: AnyPath, *, resume: bool,
-    on_progress: Callable[[int, int], None] | None = None, work: Work = SIMULATIONS,
-    runs_per_job: int = RUNS_PER_JOB,
+    spark: SparkSession, plan: list[Planned], out: AnyPath, *, resume: bool,
+    on_progress: Callable[[int, int], None] | None = None, on_message: Callable[[str], None] | None = None,
+    work: Work = SIMULATIONS, runs_per_job: int = RUNS_PER_JOB, again: str = AGAIN,
 ) -> DataFrame:  # fmt: skip
-    """Run what is missing of a plan, job by job; return all results, those of other plans too. Raises UsageError."""
+    """Run what is missing of a plan, job by job; return all results, those of other plans too.
+
+    `on_message` is told, in a sentence each, which files were damaged and set aside; `again` says how to go on after
+    trouble. Raises UsageError, and StorageError where another command writes there.
+    """
     directory = out / "results"
-    finished = _finished(directory)
-    if finished and not resume:
+    if not resume and _finished(directory):
         raise UsageError(f"--out: {directory} holds results already; give --resume to go on, or a new directory")
-    earlier = _read(spark, finished, work).select("config", "number").collect()
-    done = {(row["config"], row["number"]) for row in earlier}
-    todo = [each for each in plan if each[:2] not in done]
-    first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
-    for number, start in enumerate(range(0, len(todo), runs_per_job), first):
-        part = todo[start : start + runs_per_job]
-        where = directory / f"job-{number:05d}"
-        tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
-
-        def tell(share: float, before: int = len(plan) - len(todo) + start, runs: int = len(part)) -> None:
-            if on_progress is not None:
-                on_progress(before + int(share * runs), len(plan))
-
+    with sole_writer(out):
+        for sentence in set_aside_damaged(directory, _finished(directory)):
+            if on_message is not None:
+                on_message(sentence)
         try:
-            with _watching(where, tasks, tell):
-                results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
-                results.write.mode("overwrite").parquet(str(where))
+            earlier = _read(spark, _finished(directory), work).select("config", "number", "seed").collect()
         except Exception as error:
             raise UsageError(
-                f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
+                f"{directory} cannot be read: {first_line(error)}; remove it, or give another --out"
             ) from error
+        done = {tuple(row) for row in earlier}
+        todo = [each for each in plan if each not in done]
+        tell = partial(_tell, on_progress, len(plan))
+        try:
+            _run_jobs(spark, todo, directory, work, runs_per_job, partial(tell, len(plan) - len(todo)))
+        except Exception as error:
+            raise UsageError(f"the sweep stopped: {first_line(error)}; when that is mended, {again}") from error
     return _read(spark, _finished(directory), work)
+
+
+def _tell(on_progress: Callable[[int, int], None] | None, of: int, before: int, done: int) -> None:
+    if on_progress is not None:
+        on_progress(before + done, of)
+
+
+def _run_jobs(
+    spark: SparkSession, todo: list[Planned], directory: AnyPath, work: Work, most: int, tell: Callable[[int], None]
+) -> None:
+    """Run jobs until nothing is left; tell how many runs are done."""
+    finished = _finished(directory)
+    number = int(finished[-1].name.removeprefix("job-")) + 1 if finished else 0
+    start, size = 0, min(most, RUNS_IN_FIRST_JOB)
+    while start < len(todo):
+        began, part, where = monotonic(), todo[start : start + size], directory / f"job-{number:05d}"
+        tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
+
+        def so_far(share: float, before: int = start, runs: int = len(part)) -> None:
+            tell(before + int(share * runs))
+
+        with _watching(where, tasks, so_far):
+            results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
+            results.write.mode("overwrite").parquet(str(where))
+        start, number, size = start + len(part), number + 1, next_size(size, monotonic() - began, most)
+
+
+def next_size(size: int, seconds: float, most: int) -> int:
+    """Return how many runs the next job has, from the size of the last and how long it took."""
+    if seconds < JOB_SECONDS / 2:
+        return min(most, 2 * size)
+    return max(1, size // 2) if seconds > 2 * JOB_SECONDS else size
 
 
 @contextmanager

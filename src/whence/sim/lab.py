@@ -21,6 +21,9 @@ RIVALS = ("cbcast", "barriers", "neighbourhood", "vcube", "scribe", "gryphon", "
 REPAIRING = ("neighbourhood", "scribe", "gryphon", "plumtree", "thicket")
 """Those of them that go on when some of their members crash, and take these back."""
 
+LOSSLESS = tuple(name for name in RIVALS if name != "gryphon")
+"""Those of them that assume links that lose nothing (docs/rivals.md)."""
+
 LIVING = {"causal-living": "causal", "total-strict": "total"}
 """Groups on views, by the name under which they are explored: the level that they are of."""
 
@@ -68,6 +71,7 @@ class Figures(Protocol):
     def reproduce(
         self, figure: Any, out: Path, *, quick: bool, seed: int = 0, master: str | None = None,
         conf: dict[str, str] | None = None, on_progress: Callable[[int, int], None] | None = None,
+        on_message: Callable[[str], None] | None = None,
     ) -> Any:  # fmt: skip
         """Run, judge and draw a figure."""
 
@@ -100,7 +104,8 @@ def check_level(level: str, known: Collection[str]) -> None:
     """Raise UsageError that lists the levels if this is none of the known ones."""
     if level not in known:
         raise UsageError(
-            f"level {level!r} is unknown; there are: {', '.join(LEVELS)}; with whence-lab also its rivals "
+            f"level {level!r} is unknown; there are: {', '.join(LEVELS)}; of groups on views {', '.join(LIVING)}; "
+            "with whence-lab also its rivals "
             f"{', '.join(RIVALS)}; and {CANARY}, which is wrong on purpose"
         )
 

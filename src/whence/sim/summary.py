@@ -52,6 +52,8 @@ class Summary:
         self._members: dict[tuple[int, int], None] = {
             (node, 1): None for group in run.groups.values() for node in group
         }
+        self._healed_from = run.phases.live_from if run.phases is not None else _BEFORE_ALL
+        """From when on events count that are published after the faults: `agreement` judges most levels by these."""
         self._rows = self._late = self._skipped = self._duplicates = self._packets = self._stamp_bytes = 0
         self._stamp_bytes_max = 0
 
@@ -75,11 +77,15 @@ class Summary:
 
     def result(self) -> dict[str, Any]:
         """Return the numbers by the names they have in JSON."""
+        came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
+        healed = {event: at for event, at in self._published_at.items() if at >= self._healed_from}
         return {
             "published": len(self._published_at),
             "delivered": len(self._delivered),
-            "deliveries_expected": self._expected(),
-            "owed_delivered": self._owed_delivered(),
+            "deliveries_expected": self._expected(self._published_at),
+            "owed_delivered": sum(self._is_expected(node, event) for node, event in came),
+            "healed_expected": self._expected(healed),
+            "healed_delivered": sum(event in healed and self._is_expected(node, event) for node, event in came),
             "late": self._late,
             "skipped": self._skipped,
             "duplicates_dropped": self._duplicates,
@@ -113,18 +119,15 @@ class Summary:
                 self._changes.append((time, -1))
                 self._stays[node][-1][1] = time
 
-    def _expected(self) -> int:
-        """Return the number of deliveries if every member got everything published while it was a member."""
+    def _expected(self, published_at: dict[tuple[int, int, int], int]) -> int:
+        """Return the number of deliveries if every member got all of these that were published while it was one."""
         times = [time for time, _ in self._changes]
         members = list(accumulate(change for _, change in self._changes))
         named = self._addressed
-        to_all = (at for event, at in self._published_at.items() if event not in named)
-        return sum(named.values()) + sum(members[bisect_right(times, at) - 1] for at in to_all)
-
-    def _owed_delivered(self) -> int:
-        """Return the number of expected deliveries that happened; each counts once, others do not count."""
-        came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
-        return sum(self._is_expected(node, event) for node, event in came)
+        to_all = (at for event, at in published_at.items() if event not in named)
+        return sum(named[event] for event in published_at if event in named) + sum(
+            members[bisect_right(times, at) - 1] for at in to_all
+        )
 
     def _is_expected(self, node: int, event: tuple[int, int, int]) -> bool:
         if event in self._named:

@@ -14,8 +14,10 @@ from whence.sim.random_streams import RandomStreams
 from whence.sim.scenario import MS, SECOND_NS, Publish, Scenario
 from whence.sim.scenarios.tree import crashes_within
 from whence.trace.memory import Trace
-from whence.trace.schema import COLUMNS_OF, NODE, T_TRUE, Kind
+from whence.trace.schema import COLUMNS_OF, M_PID, NODE, T_TRUE, Kind
 
+_EVENT, _AT = (COLUMNS_OF[Kind.PUBLISH].index(name) for name in (M_PID, T_TRUE))
+assert [COLUMNS_OF[Kind.DELIVER].index(name) for name in (M_PID, T_TRUE)] == [_EVENT, _AT]
 _NODE, _T = (COLUMNS_OF[Kind.CRASH].index(name) for name in (NODE, T_TRUE))
 
 LINK = Latency(shape="constant", low_ns=MS, high_ns=MS)
@@ -54,6 +56,41 @@ def downtime(trace: Trace, until_ns: int) -> Downtime:
         crashes=sum(map(len, spells.values())), total_ms=sum(each) / MS, busiest_ms=max(each, default=0) / MS,
         longest_ms=max((max(times) for times in spells.values()), default=0) / MS,
     )  # fmt: skip
+
+
+class Delays(Struct, frozen=True):
+    """Times from publication to delivery at other members, in ms; what never came counts with the time to the end."""
+
+    everybody_p99: float
+    around_p50: float
+    """At nodes that did not crash in the run: what had to go around those that did."""
+    around_p99: float
+    never: float
+    """The part of deliveries at others that never came."""
+
+
+def delays(trace: Trace, end_ns: int) -> Delays:
+    """Return the delays of a trace whose every event is for all nodes."""
+    came = {(row[_NODE], row[_EVENT : _EVENT + 3]): row[_AT] for row in reversed(trace.rows[Kind.DELIVER])}
+    crashed = {row[_NODE] for row in trace.rows[Kind.CRASH]}
+    owed = [
+        (node in crashed, came.get((node, row[_EVENT : _EVENT + 3])), row[_AT])
+        for row in trace.rows[Kind.PUBLISH]
+        for node in trace.run.nodes
+        if node != row[_EVENT]
+    ]
+    times = [(did_crash, (end_ns if at is None else at) - since) for did_crash, at, since in owed]
+    around = sorted(took for did_crash, took in times if not did_crash)
+    everybody = sorted(took for _, took in times)
+    return Delays(
+        everybody_p99=everybody[len(everybody) * 99 // 100] / MS, around_p50=around[len(around) // 2] / MS,
+        around_p99=around[len(around) * 99 // 100] / MS, never=sum(at is None for _, at, _ in owed) / len(owed),
+    )  # fmt: skip
+
+
+def planned_ms(scenario: Scenario) -> float:
+    """Return how long nodes are to be down, all together, in ms."""
+    return sum((fault.until_ns - fault.at_ns) * len(fault.nodes) for fault in scenario.faults) / MS
 
 
 def crashing(level: str, nodes: int, events: int, crashes: int, seed: int) -> Scenario:

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 from whence.core.levels.optimistic.sizing import buffer_size, stay_rounds, success
 from whence_lab.experiments.two_layer import GOSSIP_ALONE, IDS_ASKED, IDS_DELIVERED, Experiment
+from whence_lab.figures.bands import at_most, ends, ratio, weighed
 from whence_lab.figures.data import Band, Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
 
 MEMBERS = 25
@@ -18,6 +19,8 @@ HOPS = 5
 RECOVERY_FANOUT = 4
 ROUND_NS = 100_000_000
 LATENCY_NS = (500_000, 2_500_000)
+SMALL = 1.1
+"""What adds little adds at most a tenth."""
 LOSS = 0.002
 """J tunes its rounds so that 0.2 % of the connections fail (section 6.2)."""
 
@@ -62,10 +65,11 @@ def _layer_reduces_loss(data: Data) -> Finding:
 
 
 def _recovery_delivers_almost_all(data: Data) -> Finding:
-    worst = {name: max(band.mean for _, band in data.curve("events_per_round", "loss_percent", scheme=name))
-             for name in ASKING}  # fmt: skip
-    seen = ", ".join(f"{name} loses at most {lost:.2f} %" for name, lost in worst.items())
-    return Finding(all(lost <= 1.0 for lost in worst.values()), seen)
+    curves = {name: data.curve("events_per_round", "loss_percent", scheme=name) for name in ASKING}
+    seen = ", ".join(
+        f"{name} loses at most {max(band.mean for _, band in curve):.2f} %" for name, curve in curves.items()
+    )
+    return weighed(at_most([ends(band) for curve in curves.values() for _, band in curve], 1.0), seen)
 
 
 def _recovery_reduces_loss(data: Data) -> Finding:
@@ -79,43 +83,43 @@ def _recovery_reduces_loss(data: Data) -> Finding:
 
 
 def _latency_grows_slowly(data: Data) -> Finding:
-    ratios = {name: high.mean / low.mean for name in (NO_RECOVERY, *ASKING)
-              for low, high in [_ends(data, "latency_rounds", name)]}  # fmt: skip
+    pairs = {name: _ends(data, "latency_rounds", name) for name in (NO_RECOVERY, *ASKING)}
     loads = data.values("events_per_round")
-    seen = ", ".join(f"{name} {ratio:.2f} times" for name, ratio in ratios.items())
-    return Finding(
-        all(ratio <= 2.0 for ratio in ratios.values()), f"from {loads[0]:g} to {loads[-1]:g} events a round: {seen}"
-    )
+    seen = ", ".join(f"{name} {high.mean / low.mean:.2f} times" for name, (low, high) in pairs.items())
+    told = at_most([ratio(high, low) for low, high in pairs.values()], 2.0)
+    return weighed(told, f"from {loads[0]:g} to {loads[-1]:g} events a round: {seen}")
+
+
+def _against(data: Data, scheme: str, other: str) -> list[tuple[float, Band, Band]]:
+    """Return the latency of two schemes at every load."""
+    return [
+        (load, band, data.band("latency_rounds", scheme=other, events_per_round=load))
+        for load, band in data.curve("events_per_round", "latency_rounds", scheme=scheme)
+    ]
+
+
+def _means(rows: list[tuple[float, Band, Band]]) -> str:
+    return listed([(load, band.mean / other.mean) for load, band, other in rows])
 
 
 def _layer_adds_little(data: Data) -> Finding:
-    pairs = [
-        (load, band.mean / data.mean("latency_rounds", scheme=GOSSIP_ALONE, events_per_round=load))
-        for load, band in data.curve("events_per_round", "latency_rounds", scheme=NO_RECOVERY)
-    ]
-    return Finding(max(ratio for _, ratio in pairs) <= 1.5, f"latency to that of gossip alone: {listed(pairs)}")
+    rows = _against(data, NO_RECOVERY, GOSSIP_ALONE)
+    told = at_most([ratio(band, other) for _, band, other in rows], SMALL)
+    return weighed(told, f"latency to that of gossip alone: {_means(rows)}")
 
 
 def _recovery_adds_little(data: Data) -> Finding:
-    ratios = {
-        name: [
-            (load, band.mean / data.mean("latency_rounds", scheme=NO_RECOVERY, events_per_round=load))
-            for load, band in data.curve("events_per_round", "latency_rounds", scheme=name)
-        ]
-        for name in ASKING
-    }
-    most = max(ratio for curve in ratios.values() for _, ratio in curve)
-    return Finding(most <= 1.1, "; ".join(f"{name}: {listed(curve)}" for name, curve in ratios.items()))
+    rows = {name: _against(data, name, NO_RECOVERY) for name in ASKING}
+    told = at_most([ratio(band, other) for each in rows.values() for _, band, other in each], SMALL)
+    return weighed(told, "; ".join(f"{name}: {_means(each)}" for name, each in rows.items()))
 
 
 def _recovery_improves_latency(data: Data) -> Finding:
     without = _ends(data, "latency_rounds", NO_RECOVERY)[1]
     with_it = {name: _ends(data, "latency_rounds", name)[1] for name in ASKING}
     seen = ", ".join(f"{band.mean:.3f} with {name}" for name, band in with_it.items())
-    return Finding(
-        all(band.mean < without.mean for band in with_it.values()),
-        f"rounds at the highest load: {without.mean:.3f} without recovery, {seen}",
-    )
+    told = at_most([ratio(band, without) for band in with_it.values()], 1.0)
+    return weighed(told, f"rounds at the highest load: {without.mean:.3f} without recovery, {seen}")
 
 
 def _attempts_increase(data: Data) -> Finding:
@@ -129,9 +133,16 @@ def _attempts_increase(data: Data) -> Finding:
 
 
 def _few_at_low_load(data: Data) -> Finding:
-    asked = {name: _ends(data, "asked_per_delivery", name)[0].mean for name in ASKING}
-    seen = ", ".join(f"{name} {part:.3%}" for name, part in asked.items())
-    return Finding(all(part <= 0.01 for part in asked.values()), f"asked for at the lowest load: {seen}")
+    asked = {name: _ends(data, "asked_per_delivery", name)[0] for name in ASKING}
+    seen = ", ".join(f"{name} {band.mean:.3%}" for name, band in asked.items())
+    return weighed(at_most(map(ends, asked.values()), 0.01), f"asked for at the lowest load: {seen}")
+
+
+def _losses_begin(data: Data) -> Finding:
+    curve = data.curve("events_per_round", "loss_percent", scheme=GOSSIP_ALONE)
+    never_falls = all(after.high >= before.low for (_, before), (_, after) in pairwise(curve))
+    seen = listed([(load, band.mean) for load, band in curve])
+    return Finding(never_falls and curve[-1][1].low > curve[0][1].high, f"% lost by gossip alone: {seen}")
 
 
 def predicted_success(data: Data, load: float) -> float:
@@ -144,11 +155,16 @@ def predicted_success(data: Data, load: float) -> float:
     return 100 * success(RECOVERY_FANOUT, holders, 0.0, LOSS)
 
 
+def _asks_nothing(data: Data) -> bool:
+    """Tell whether R4 asked for nothing at the lowest load: then nothing says how it succeeds there."""
+    return _ends(data, "asked_per_delivery", "R4")[0].most == 0
+
+
 def _success_converges(data: Data) -> Finding:
     curve = data.means("events_per_round", "success_percent", scheme="R4")
     away = [(load, abs(rate - predicted_success(data, load))) for load, rate in curve]
     return Finding(
-        away[-1][1] <= 5.0 and away[-1][1] <= away[0][1] + 0.1,
+        None if _asks_nothing(data) else away[-1][1] <= 5.0 and away[-1][1] < away[0][1],
         f"R4 succeeds in {listed(curve)} %; points away from the prediction: {listed(away)}",
     )
 
@@ -157,7 +173,8 @@ def _success_low_at_low_load(data: Data) -> Finding:
     curve = data.means("events_per_round", "success_percent", scheme="R4")
     asked = data.means("events_per_round", "asked_per_delivery", scheme="R4")
     return Finding(
-        curve[0][1] < curve[-1][1] - 5.0, f"R4 succeeds in {listed(curve)} %; asked for, per delivery: {listed(asked)}"
+        None if _asks_nothing(data) else curve[0][1] < curve[-1][1] - 5.0,
+        f"R4 succeeds in {listed(curve)} %; asked for, per delivery: {listed(asked)}",
     )
 
 
@@ -183,7 +200,15 @@ FIGURE = Figure(
     full=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_FULL, rounds=[60]), 20),
     panels=(
         Panel("a) latency", "events_per_round", "latency_rounds", "new events a round", "rounds", "scheme"),
-        Panel("b) loss", "events_per_round", "loss_percent", "new events a round", "% of deliveries", "scheme"),
+        Panel(
+            "b) loss",
+            "events_per_round",
+            "loss_percent",
+            "new events a round",
+            "% of deliveries",
+            "scheme",
+            within=PERCENT,
+        ),
         Panel(
             "c) successful recovery",
             "events_per_round",
@@ -191,10 +216,18 @@ FIGURE = Figure(
             "new events a round",
             "% of ids asked for",
             "scheme",
+            within=PERCENT,
             stated=_prediction,
         ),
     ),
     checks=(
+        Check(
+            "As the load increases, more events are reordered, and losses begin",
+            "6.3",
+            "gossip alone: what is lost of the order never falls beyond the bands, and the bands at the ends do not "
+            "overlap",
+            _losses_begin,
+        ),
         Check(
             "The causality layer significantly reduces what is lost, above all under high load",
             "6.3",
@@ -222,7 +255,7 @@ FIGURE = Figure(
         Check(
             "The causality layer adds a small overhead of delay",
             "6.3",
-            "at no load is its latency more than half above that of gossip alone",
+            "at no load is its latency more than a tenth above that of gossip alone",
             _layer_adds_little,
         ),
         Check(
@@ -252,7 +285,7 @@ FIGURE = Figure(
         Check(
             "At low load the success of R4 is unexpectedly low",
             "6.3",
-            "at the lowest load at which anything is asked for it is 5 points below that at the highest",
+            "at the lowest load it is 5 points below that at the highest; not judged if nothing is asked for there",
             _success_low_at_low_load,
             known="Here next to nothing is missing at low load, and what is asked for is with nearly all members. J's "
             "networks lost what these do not; J itself only guesses at the cause.",
@@ -260,7 +293,8 @@ FIGURE = Figure(
         Check(
             "With rising load the success of R4 converges to the predicted outcome",
             "6.3",
-            "at the highest load within 5 points of the prediction, and not 0.1 farther from it than at the lowest",
+            "at the highest load within 5 points of the prediction, and nearer to it than at the lowest; not judged if "
+            "nothing is asked for there",
             _success_converges,
         ),
     ),

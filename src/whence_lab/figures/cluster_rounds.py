@@ -5,7 +5,7 @@ from itertools import pairwise
 from whence_lab.experiments.two_layer import FAILURES, with_round
 from whence_lab.figures.cluster_scale import UPDATERS, experiment
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
+from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
 
 MEMBERS = 75
@@ -83,6 +83,7 @@ FIGURE = Figure(
             "updaters",
             _label,
             stated=_goal,
+            within=PERCENT,
         ),
     ),
     checks=(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any, NamedTuple
 
 
@@ -23,14 +24,31 @@ class Band(NamedTuple):
 
 
 class Data:
-    """All measures of a figure."""
+    """All measures of a figure. It notes which configurations it was asked for, so that a check can be held to them."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._bands: dict[str, dict[str, Band]] = {}
+    def __init__(self, rows: Iterable[Mapping[str, Any]], missing: Mapping[str, int] | None = None) -> None:
+        """Take rows of points.parquet, and how many planned runs of a configuration have no result, where any."""
+        self._missing = dict(missing or {})
+        self._bands: dict[str, dict[str, Band]] = {text: {} for text in self._missing}
         for row in rows:
             band = Band(*(row[name] for name in ("mean", "low", "high", "least", "most", "runs")))
             self._bands.setdefault(row["config"], {})[row["measure"]] = band
         self._configs = {text: json.loads(text) for text in sorted(self._bands)}
+        self._read = dict[str, None]()
+        self._questions = self._answers = 0
+
+    def unread(self) -> "Data":
+        """Return the same data, of which nothing has been read yet."""
+        fresh = copy(self)
+        fresh._read, fresh._questions, fresh._answers = {}, 0, 0
+        return fresh
+
+    def lacks(self) -> str:
+        """Return what is missing of what was read, in some words; nothing where it was whole."""
+        if self._questions and not self._answers:
+            return "no run has what it asks for"
+        short = [self._missing[text] for text in self._read if text in self._missing]
+        return f"{sum(short)} runs that it is judged by have no result" if short else ""
 
     def values(self, name: str, **only: Any) -> list[Any]:
         """Return the different values of a name in all configurations with these values, smallest first."""
@@ -61,8 +79,12 @@ class Data:
         return [(at, band.mean) for at, band in self.curve(x, measure, **only)]
 
     def _matching(self, only: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        return {
+        found = {
             text: config
             for text, config in self._configs.items()
             if all(name in config and config[name] == value for name, value in only.items())
         }
+        self._read |= dict.fromkeys(found)
+        self._questions += 1
+        self._answers += any(self._bands[text] for text in found)
+        return found

@@ -17,6 +17,11 @@ Measure = Callable[[Config, int], Mapping[str, float]]
 """From a configuration and a seed to numbers by name. A function of a module: workers of Spark import it."""
 
 
+PERCENT = (0.0, 100.0)
+PART = (0.0, 1.0)
+"""What parts of something can be, for bands."""
+
+
 class Plan(NamedTuple):
     """What is run: every configuration, each with so many seeds."""
 
@@ -49,6 +54,8 @@ class Panel(NamedTuple):
     """Show only configurations with these values."""
     log_x: bool = False
     log_y: bool = False
+    within: tuple[float, float] = (0.0, float("inf"))
+    """What the measure can be: bands are drawn within it."""
     bars: Sequence[Any] = ()
     """Draw bars from the left instead, one for each of these values of x, from the top on."""
     stated: Callable[[Data], Sequence[Line]] = lambda _: ()
@@ -57,9 +64,12 @@ class Panel(NamedTuple):
 class Finding(NamedTuple):
     """What a check found."""
 
-    holds: bool
+    holds: bool | None
+    """None: nothing happened that the sentence speaks of."""
     seen: str
     """The numbers that decided, in a sentence."""
+    decided: bool = True
+    """Whether the bands decide: where one contains the threshold, other seeds may say the opposite."""
 
 
 class Check(NamedTuple):

@@ -364,8 +364,8 @@ FIGURE = Figure(
             _few_work_early,
         ),
         Check(
-            "PrCast is lightweight: what a member sends for an event grows no faster than it must",
-            "3",
+            "What a member sends for an event, ours to ask, grows no faster than it must",
+            "gossip 6",
             "with the rounds that suffice a member sends at most 2 ln n copies; fewer than ln n leave some members out "
             "whatever random targets are drawn",
             _copies_grow,

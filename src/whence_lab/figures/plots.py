@@ -12,18 +12,24 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
 
-from whence_lab.figures.data import Data
+from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Figure, Line, Panel
 
 PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 4.4
 ROW_MAX = 3
 """Panels side by side."""
 MARGIN = 0.05
-"""Above and below the values of single runs; a band that reaches farther is cut off there."""
+"""Above and below the bands."""
+TICKS_MAX = 10
+"""So many measured values have a tick each."""
+TICKS_NEAR = 0.06
+"""On a linear axis, values that are nearer than this part of it share one tick."""
 TICKS_APART = 1.25
 """On a logarithmic axis, values that are nearer than this factor share one tick."""
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#4a5568", "#b7791f", "#0987a0", "#742a2a")
 MARKERS = "os^Dv<>Ph"
+SHARED = {"neighbourhood": 0, "causal, thesis coding": 1, "causal": 2, "cbcast": 3, "barriers": 4, "kn": 5, "hlc": 6}
+"""Curves that several figures have, by the values that tell them apart: each has one colour everywhere."""
 STATED = "#555555"
 DASHES = ("--", ":", "-.")
 BESIDES: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": "whence"}, "png": {"Software": "whence"}}
@@ -62,7 +68,8 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
     values = data.values(panel.curve) if panel.curve else [None]
     heights = [0.0]
     for number, value in enumerate(values):  # a curve has one colour in all panels
-        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        place = SHARED.get(value, number)
+        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
         if panel.only.get(panel.curve, value) != value:
             continue
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
@@ -72,9 +79,9 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         xs = [x for x, _ in curve]
         label = panel.label(value) if panel.curve else "here"
         on.plot(xs, [band.mean for _, band in curve], color=colour, marker=marker, markersize=3.5, label=label)
-        low, high = [band.low for _, band in curve], [band.high for _, band in curve]
-        on.fill_between(xs, low, high, color=colour, alpha=0.18, linewidth=0)
-        heights += [end for _, band in curve for end in (band.least, band.most)]
+        ends = [_ends(panel, band) for _, band in curve]
+        on.fill_between(xs, [low for low, _ in ends], [high for _, high in ends], color=colour, alpha=0.18, linewidth=0)
+        heights += [end for both in ends for end in both]
     for number, line in enumerate(_stated(panel, data)):
         style = DASHES[number % len(DASHES)]
         on.plot(
@@ -87,7 +94,9 @@ def _draw_panel(panel: Panel, data: Data, on: Axes) -> None:
         on.xaxis.set_major_locator(FixedLocator(_apart(data.values(panel.x, **panel.only))))
         on.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         on.xaxis.set_minor_locator(NullLocator())
-    elif all(isinstance(x, int) for x in data.values(panel.x, **panel.only)):
+    elif len(xs := data.values(panel.x, **panel.only)) <= TICKS_MAX:
+        on.xaxis.set_major_locator(FixedLocator(_spread(xs)))
+    elif all(isinstance(x, int) for x in xs):
         on.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         on.set_yscale("log")
@@ -139,6 +148,22 @@ def _name_curves(on: Axes) -> None:
     """Put the legend below the panel, where it hides no curve."""
     if on.get_legend_handles_labels()[0]:
         on.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+
+
+def _ends(panel: Panel, band: Band) -> tuple[float, float]:
+    """Return the ends of a band within what the measure can be."""
+    least, most = panel.within
+    return max(least, band.low), min(most, band.high)
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """Return values for ticks of a linear axis: no two of them so near that their labels would cover each other."""
+    shown: list[float] = []
+    near = TICKS_NEAR * (values[-1] - values[0]) if values else 0.0
+    for value in values:
+        if not shown or value - shown[-1] >= near:
+            shown.append(value)
+    return shown
 
 
 def _apart(values: Sequence[float]) -> list[float]:

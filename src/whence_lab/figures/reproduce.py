@@ -10,11 +10,14 @@ Below the directory of a figure:
     verdict.json      every sentence of the paper with its threshold, what was seen and the outcome
     NAME.png, .svg    the picture
 
-What is here already is not run again; a run that was interrupted goes on where it was.
+What is here already is not run again; a run that was interrupted goes on where it was. One command at a time works on a
+figure's runs. Runs are counted against the plan, by configuration, number and seed: a sentence is not judged where one
+is missing that it is judged by.
 """
 
 import ast
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,12 +25,16 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyarrow import parquet
 
 from whence import __version__
+from whence.errors import StorageError
 from whence.pipeline.experiments import band_table, planned, run_experiment
 from whence.pipeline.session import configure_for_size, session
+from whence.pipeline.sole_writer import sole_writer
+from whence.pipeline.stored_runs import check_once
+from whence.pipeline.sweep import Planned
 from whence_lab.figures.catalogue import FIGURES, chosen
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Measure
@@ -38,7 +45,7 @@ __all__ = ("FIGURES", "Reproduced", "chosen", "reproduce")
 
 PACKAGES = ("whence", "whence_lab")
 HERE = "whence_lab.figures"
-AFTERWARDS = {f"{HERE}.{name}" for name in ("data", "plots", "reproduce", "shapes", "verdicts")}
+AFTERWARDS = {f"{HERE}.{name}" for name in ("bands", "data", "plots", "reproduce", "shapes", "verdicts")}
 """Modules that only look at results: another picture needs no other run."""
 
 
@@ -55,7 +62,9 @@ class Reproduced(Struct, frozen=True):
     version: str
     code: str
     """The digest of the source that ran."""
+    planned: int
     runs: int
+    """Those of them that have a row."""
     data: str
     """The digest of data.parquet's rows: equal where every number of every run is."""
     errors: list[str]
@@ -66,7 +75,10 @@ class Reproduced(Struct, frozen=True):
     @property
     def as_documented(self) -> bool:
         """Return whether every run has a result and every sentence came out as the documents say."""
-        return not self.errors and all(sentence.outcome != "fails" for sentence in self.sentences)
+        judged = all(
+            sentence.has_data and sentence.outcome not in ("fails", "not decided") for sentence in self.sentences
+        )
+        return self.runs == self.planned and not self.errors and judged
 
 
 def reproduce(
@@ -78,29 +90,55 @@ def reproduce(
     master: str | None = None,
     conf: dict[str, str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Reproduced:
-    """Reproduce one figure below a directory. Raises UsageError where Spark does not start or the sweep stops."""
+    """Reproduce one figure below a directory.
+
+    Raises UsageError where Spark does not start or the sweep stops, and StorageError where another command works on the
+    same runs, or what is stored is not what a sweep stores.
+    """
     plan, code = figure.quick if quick else figure.full, source_digest(figure.measure)
-    where = out / figure.name
-    where.mkdir(parents=True, exist_ok=True)
     spark = session(master, conf)
     configure_for_size(spark, 0)
     runs = planned(plan.configs, plan.seeds, seed, figure.same_draw)
-    into = out / figure.measure.__module__.rpartition(".")[2].replace("_", "-") / f"runs-{code[:12]}-{seed}"
-    done = run_experiment(spark, runs, figure.measure, into, on_progress).cache()
-    rows = [row.asDict() for row in done.collect()]
-    points = [row.asDict() for row in band_table(done).collect()]
-    done.unpersist()
+    shared = out / figure.measure.__module__.rpartition(".")[2].replace("_", "-")
+    with sole_writer(shared):
+        into = shared / f"runs-{code[:12]}-{seed}"
+        done = run_experiment(spark, runs, figure.measure, into, on_progress, on_message).cache()
+        rows = [row.asDict() for row in done.collect()]
+        check_once(rows, into)
+        points = [row.asDict() for row in band_table(done).collect()]
+        done.unpersist()
+        data = Data(points, missing(runs, rows))
+        kind = "quick" if quick else "full"
+        result = Reproduced(
+            name=figure.name, title=figure.title, source=figure.source, settings=figure.settings, kind=kind, seed=seed,
+            version=__version__, code=code, planned=len(runs), runs=len(rows), data=data_digest(rows),
+            errors=sorted({row["error"] for row in rows if row["error"]}), sentences=judged(figure, data), files=[],
+        )  # fmt: skip
+        try:
+            return _stored(figure, result, data, rows, points, out / figure.name, plan.seeds)
+        except OSError as error:
+            raise StorageError(f"--out: {out / figure.name} cannot be written: {error.strerror or error}") from error
+
+
+def missing(plan: Sequence[Planned], rows: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Return, for every configuration of which a planned run has no result, how many have none."""
+    came = {(row["config"], row["number"], row["seed"]) for row in rows if not row["error"]}
+    return dict(Counter(run[0] for run in plan if run not in came))
+
+
+def _stored(
+    figure: Figure, result: Reproduced, data: Data, rows: list[dict[str, Any]], points: list[dict[str, Any]],
+    where: Path, seeds: int,
+) -> Reproduced:  # fmt: skip
+    """Write data, picture and, last, the verdict; return the result with its files. Raises OSError."""
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "verdict.json").unlink(missing_ok=True)
     parquet.write_table(pa.Table.from_pylist(rows, ROWS), where / "data.parquet", compression="zstd")
     parquet.write_table(pa.Table.from_pylist(points), where / "points.parquet", compression="zstd")
-    data, kind = Data(points), "quick" if quick else "full"
-    files = draw(figure, data, where, f"{kind}, {plan.seeds} seed{'s' * (plan.seeds > 1)}")
-    result = Reproduced(
-        name=figure.name, title=figure.title, source=figure.source, settings=figure.settings, kind=kind, seed=seed,
-        version=__version__, code=code, runs=len(rows), data=data_digest(rows),
-        errors=sorted({row["error"] for row in rows if row["error"]}), sentences=judged(figure, data),
-        files=[file.name for file in files],
-    )  # fmt: skip
+    files = draw(figure, data, where, f"{result.kind}, {seeds} seed{'s' * (seeds > 1)}")
+    result = structs.replace(result, files=[file.name for file in files])
     text = msgspec.json.format(msgspec.json.encode(result), indent=1)
     (where / "verdict.json").write_bytes(text + b"\n")
     return result

@@ -29,6 +29,15 @@ def straight(points: Points) -> Fit:
     return Fit(slope, offset, 1 - left / total if total else 1.0)
 
 
+def through_origin(points: Points) -> Fit:
+    """Fit y = slope · x; it explains less than nothing where the mean would be nearer to the points."""
+    slope = sum(x * y for x, y in points) / sum(x * x for x, _ in points)
+    mean = sum(y for _, y in points) / len(points)
+    total = sum((y - mean) ** 2 for _, y in points)
+    left = sum((y - slope * x) ** 2 for x, y in points)
+    return Fit(slope, 0.0, 1 - left / total if total else float(left == 0))
+
+
 def logarithmic(points: Points) -> Fit:
     """Fit y = offset + slope · ln x."""
     return straight([(log(x), y) for x, y in points])

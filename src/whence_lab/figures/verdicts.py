@@ -5,10 +5,11 @@ from typing import Literal
 from msgspec import Struct
 
 from whence_lab.figures.data import Data
-from whence_lab.figures.figure import Figure, Finding
+from whence_lab.figures.figure import Check, Figure, Finding
 
-Outcome = Literal["holds", "fails", "refuted", "not judged"]
-"""refuted: it does not hold, as we know and explain; not judged: it is about larger systems than were run; fails:
+Outcome = Literal["holds", "fails", "refuted", "not judged", "not decided"]
+"""refuted: it does not hold, as we know and explain; not judged: it is about larger systems than were run, or nothing
+happened that it speaks of, or runs that it is judged by are missing; not decided: a band contains the threshold; fails:
 anything else that is not as documented."""
 
 
@@ -22,6 +23,8 @@ class Sentence(Struct, frozen=True):
     outcome: Outcome
     because: str = ""
     """Why it does not hold, where we know."""
+    has_data: bool = True
+    """Whether all runs that it is judged by have a result."""
 
 
 def judged(figure: Figure, data: Data) -> list[Sentence]:
@@ -30,17 +33,29 @@ def judged(figure: Figure, data: Data) -> list[Sentence]:
 
 
 def _judged(figure: Figure, number: int, data: Data) -> Sentence:
-    check = figure.checks[number]
+    check, read = figure.checks[number], data.unread()
+    lacks = ""
     try:
-        found = check.judge(data)
+        found = check.judge(read)
     except (LookupError, ZeroDivisionError, ValueError) as error:
-        found = Finding(False, f"could not be judged: {error}")
-    outcome: Outcome = "holds" if found.holds else "fails"
-    seen = found.seen
+        found = Finding(None, f"could not be judged: {error}")
+        lacks = str(error)
+    lacks = read.lacks() or lacks
+    outcome, seen = _outcome(check, found, data, lacks)
+    return Sentence(check.says, check.where, check.threshold, seen, outcome, check.known, not lacks)
+
+
+def _outcome(check: Check, found: Finding, data: Data, lacks: str) -> tuple[Outcome, str]:
+    """Return the outcome, and what was seen."""
+    if lacks:
+        return "not judged", f"not judged: {lacks}"
     small = [f"{least:,} {name}" for name, least in check.size.items() if max(data.values(name), default=0) < least]
     if small:
-        outcome, seen = "not judged", f"{seen}; it is about {' and '.join(small)}, and runs were smaller"
-    elif check.known:
-        outcome = "fails" if found.holds else "refuted"
-        seen = f"{seen}; it was not to hold" if found.holds else seen
-    return Sentence(check.says, check.where, check.threshold, seen, outcome, check.known)
+        return "not judged", f"{found.seen}; it is about {' and '.join(small)}, and runs were smaller"
+    if found.holds is None:
+        return "not judged", found.seen
+    if not found.decided:
+        return "not decided", f"{found.seen}; a band contains the threshold"
+    if check.known:
+        return ("fails", f"{found.seen}; it was not to hold") if found.holds else ("refuted", found.seen)
+    return ("holds" if found.holds else "fails"), found.seen

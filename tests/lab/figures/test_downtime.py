@@ -5,7 +5,8 @@ import pytest
 from whence.sim.run import run
 from whence.sim.scenario import MS
 from whence.trace.memory import Trace
-from whence_lab.experiments.downtime import Downtime, crashing, downtime
+from whence.trace.schema import Kind
+from whence_lab.experiments.downtime import Downtime, crashing, delays, downtime, planned_ms
 
 pytestmark = pytest.mark.no_cover
 
@@ -32,3 +33,25 @@ def test_who_does_not_come_back_is_down_until_the_end() -> None:
     trace = Trace(whole.run)
     trace.rows = {kind: rows if kind == "crash" else [] for kind, rows in whole.rows.items()}
     assert downtime(trace, 10_000 * MS).total_ms > downtime(whole, 10_000 * MS).total_ms
+
+
+def test_what_never_came_counts_with_the_time_to_the_end() -> None:
+    whole = run(CALM).trace
+    calm = delays(whole, CALM.end_at_ns)
+    assert calm.never == 0
+    assert calm.around_p50 <= calm.everybody_p99 < 30
+    assert calm.around_p99 == calm.everybody_p99
+    lost = Trace(whole.run)
+    lost.rows = {**whole.rows, Kind.DELIVER: [row for row in whole.rows[Kind.DELIVER] if row[0] != 6]}
+    seen = delays(lost, CALM.end_at_ns)
+    assert seen.never == pytest.approx(1 / 7, abs=0.05)
+    assert seen.around_p50 < 30
+    assert seen.everybody_p99 > 19_000
+
+
+def test_nodes_that_crashed_are_left_out_of_what_goes_around_them() -> None:
+    planned = crashing("causal", 15, 60, 3, 1)
+    seen = delays(run(planned).trace, planned.end_at_ns)
+    assert seen.never == 0
+    assert seen.around_p99 < seen.everybody_p99
+    assert planned_ms(planned) == sum(fault.until_ns - fault.at_ns for fault in planned.faults) / MS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.levels.causal.tree.grove import Grove
 from whence.core.ready import Item
-from whence.errors import LimitError, NotMemberError, UsageError
+from whence.errors import LimitError, NotMemberError, SettingError, UsageError
 from whence.sim.lab import spec_of
 from whence.types import Process, packed
 from whence_lab.rivals.member import TreeCopy
@@ -158,3 +158,27 @@ def test_rivals_refuse_what_they_cannot_do(level: str) -> None:
         for item in strange:
             assert member.receive(Process(sender, 1), item, 0).deliver == []
     assert member.receive(Process(1, 1), TreeCopy(0, 0, b"", bundle), 0).deliver == []
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "accepted"),
+    [
+        ("neighbourhood", "tree_fanout", "thicket"),
+        ("plumtree", "trees", "thicket"),
+        ("cbcast", "root_replicas", "scribe"),
+        ("thicket", "siblings", "gryphon"),
+        ("gryphon", "heartbeat_ns", "scribe"),
+        ("vcube", "graft_s", "plumtree"),
+    ],
+)
+def test_a_setting_of_another_rival_is_refused(level: str, name: str, accepted: str) -> None:
+    spec_of(accepted).settings_from({name: 2})
+    with pytest.raises(SettingError, match=f"no setting is called '{name}'"):
+        spec_of(level).settings_from({name: 2})
+
+
+def test_groups_that_are_none_are_refused_with_all_that_groups_can_be() -> None:
+    with pytest.raises(
+        SettingError, match=r"all, subtrees, zipf:K, or the processes of each group, as 0 1 2;2 3; not '0,1'"
+    ):
+        spec_of("cbcast").settings_from({"tree_nodes": 4, "groups": "0,1"})

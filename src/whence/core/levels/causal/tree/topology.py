@@ -16,6 +16,7 @@ from whence.limits import PEER_ID_MAX
 
 ZIPF = "zipf:"
 ZIPF_POWER = -1.25
+GROUPS_ARE = "all, subtrees, zipf:K, or the processes of each group, as 0 1 2;2 3"
 GOLDEN = 0.618
 """Steps of this part of a circle come back to no place soon."""
 
@@ -115,7 +116,10 @@ def _processes(listed: str) -> list[int]:
 def _members(groups: str, processes: Sequence[int]) -> list[list[int]]:
     """Return the places of the members of each group."""
     place_of = {process: place for place, process in enumerate(processes)}
-    listed = [_numbers(members.split(), "groups") for members in groups.split(";")]
+    try:
+        listed = [[int(member) for member in members.split()] for members in groups.split(";")]
+    except ValueError:
+        raise SettingError(f"groups: {GROUPS_ARE}; not {groups!r}") from None
     for members in listed:
         if not members or not all(member in place_of for member in members):
             known = f"numbered 0 to {len(processes) - 1}" if isinstance(processes, range) else f"of {processes}"

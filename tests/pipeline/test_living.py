@@ -84,7 +84,7 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
     made |= {f"alone-{heard:d}": decided_alone(heard=heard).trace for heard in (False, True)}
     made |= {f"outside-{told:d}": only_known_outside(told=told).trace for told in (False, True)}
     made |= {f"ended-{speaks:d}": ended_alone(speaks=speaks).trace for speaks in (False, True)}
-    made |= {f"gone-{how}": named_and_gone(how=how).trace for how in ("", "removed", "removed_unknown")}
+    made |= {f"gone-{how}": named_and_gone(how=how).trace for how in ("", "wrong", "removed", "passed")}
     made |= {f"orphaned-{forced:d}": orphaned(forced=forced).trace for forced in (False, True)}
     bases, rng, number = list(made.items()), Random(seed), 0
     while len(made) < count:

@@ -35,21 +35,23 @@ class MembershipCalls:
         """Remove another member, given by its name or pid, and wait until it is out: nothing that it has not shared
         yet takes effect any more.
 
-        Raises QuorumError with the voters that are missing where those that stay may not decide it, or cannot within
-        `timeout_s`; OutcomeUnknownError, which names whom it waits for, if it takes longer for another reason. In both
-        of the latter cases the removal stays wanted. Raises UsageError without the right to administer the group, for a
-        process that is no other member, and in groups without views.
+        Raises QuorumError with the voters that are missing where those that stay may not decide it, also because of a
+        change meanwhile, or cannot within `timeout_s`; OutcomeUnknownError, which names whom it waits for, if it takes
+        longer for another reason. Where it took too long, the removal stays wanted. Raises UsageError without the right
+        to administer the group, for a process that is no other member, and in groups without views.
         """
         check_timeout(timeout_s)
         pid = number_of(self._peers, who)
         driver, member = self._driver, living(self._driver)
         target = begin_removal(driver, pid)
+        what = f"process {driver.named(pid)} cannot be removed from group {driver.group!r}"
         try:
             async with asyncio.timeout(timeout_s):
-                await driver.until(lambda: driver.left or not self._has(pid, target.joined))
+                await driver.until(
+                    lambda: driver.left or not self._has(pid, target.joined) or self._is_refused(member, pid)
+                )
         except TimeoutError:
             silent = [each.pid for each in self._status().members if each.suspected and each.pid != pid]
-            what = f"process {driver.named(pid)} cannot be removed from group {driver.group!r}"
             if missing := member.removal_lacks([pid, *silent]):
                 raise QuorumError(f"{what} within {timeout_s:g} s", list(map(driver.named, missing))) from None
             waiting = map(driver.named, self._status().waits_for or silent)
@@ -59,6 +61,14 @@ class MembershipCalls:
             ) from None
         if driver.left:
             driver.check()
+        if self._is_refused(member, pid):
+            what = f"{what} any more, because its view has changed"
+            raise QuorumError(what, list(map(driver.named, member.removal_lacks([pid]))))
+
+    @staticmethod
+    def _is_refused(member: Living, pid: int) -> bool:
+        """Tell whether a view that was decided meanwhile makes a removal impossible. It is not wanted then any more."""
+        return not member.removes(pid) and bool(member.removal_lacks([pid]))
 
     async def force(
         self, survivors: Sequence[int | str], timeout_s: float | None = 30.0, *, despite_quorum: bool = False

@@ -112,12 +112,18 @@ async def _remove(path: Path, group: str, who: str, timeout_s: float) -> tuple[i
     """Remove a member, and wait until it is out; return its pid, and whether it was out before. Raises JoinError,
     UsageError, OutcomeUnknownError."""
     process = pid_of(await ask(path), who)
-    before = _joined(await view_of(path, group), process)
+    first = await view_of(path, group)
+    before = _joined(first, process)
     if (await send_request(path, Remove(group, process))).get("out"):
         return process, True
     try:
         async with asyncio.timeout(timeout_s):
-            while _joined(await view_of(path, group), process) == before:
+            while _joined(view := await view_of(path, group), process) == before:
+                if view["epoch"] == view["adopted"] != first["epoch"] and not view["change"]:
+                    raise UsageError(
+                        f"process {who} cannot be removed from group {group!r} any more: its view has changed, and "
+                        "those that would stay are no quorum"
+                    )
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         view = await view_of(path, group)

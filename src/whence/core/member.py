@@ -233,6 +233,9 @@ class Living(Protocol):
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
 
+    def removes(self, pid: int) -> bool:
+        """Tell whether an operator removes a member here, and that is neither done nor impossible by now."""
+
     @property
     def silence_ns_max(self) -> int:
         """Return how long a member may be silent before the others have removed it, as a rule; 0: they never do."""

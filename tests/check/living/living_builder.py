@@ -202,16 +202,19 @@ def ended_alone(*, speaks: bool) -> LivingBuilder:
 
 
 def named_and_gone(*, how: str) -> LivingBuilder:
-    """An operator goes on with the second and third, and the third had been removed, or gone on without it (`how` says
-    what it is told), or is there. The second publishes, and is handed nothing."""
+    """An operator goes on with the second and third. The third is there; or had been removed, or entered the next view
+    (`passed`), or takes itself for left out (`wrong`). The second publishes, and is handed nothing."""
     builder = LivingBuilder(durable=True, strict=True)
     forced = forced_epoch(0, 7)
     builder.enter(1, forced, [MemberId(1, 1, 0), MemberId(2, 1, 0)])
+    builder.row(Kind.NOTE, 1, reason="forced", epoch=forced, value=0)
     if how == "removed":
         builder.enter(0, builder.decide(remove=[2]))
         builder.out(2, 1, None)
     elif how:
-        builder.out(2, forced, None, how)
+        if how == "passed":
+            builder.enter(2, builder.decide())
+        builder.out(2, forced, None, "removed_unknown")
     builder.out(0, forced, None, "removed_unknown")
     builder.phases()
     builder.publish(1, epoch=forced)

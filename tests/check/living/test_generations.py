@@ -153,7 +153,7 @@ def test_a_member_that_says_nothing_after_a_restart_had_ended_and_lets_nobody_in
 
 @pytest.mark.parametrize(
     ("how", "outcome"),
-    [("", Outcome.BROKEN), ("removed", Outcome.UNKNOWN), ("removed_unknown", Outcome.UNKNOWN)],
+    [("", Outcome.BROKEN), ("wrong", Outcome.BROKEN), ("removed", Outcome.UNKNOWN), ("passed", Outcome.UNKNOWN)],
 )
 def test_a_forced_generation_waits_for_a_member_that_it_names_and_that_had_gone_on_without_it(
     how: str, outcome: Outcome

@@ -258,3 +258,16 @@ def test_a_member_that_published_nothing_has_no_verdict_to_tell_even_if_the_one_
     group.wait(2_000 * MS)
     assert group.is_live(2)
     assert not group.members[2].has_published
+
+
+def test_a_removal_that_another_change_made_impossible_is_not_wished_any_more() -> None:
+    """Of two the second may not remove the first: it does not do so either once a third one has joined."""
+    group = Group("causal-living", None)
+    group.remove(0, 1)
+    group.remove(2, 0)
+    group.wait(3 * SECOND)
+    assert group.pids(0) == group.pids(2) == [0, 2]
+    group.crash(1)
+    group.join(1, 0)
+    group.wait(8 * SECOND)
+    assert group.pids(0) == group.pids(2) == [0, 2, 1]

@@ -48,6 +48,9 @@ WIPED: Final = "wiped"
 UNSUPPLIABLE: Final = "unsuppliable"
 """The reason of a note: nobody has what a change needs, and only an operator can help."""
 
+FORCED: Final = "forced"
+"""The reason of a note: a member entered an operator's view, which replaces that of the epoch in `value`."""
+
 OUTSIDE: Final = "outside"
 """The reason of a note: a member that is out learnt of this view. Who is in it may be gone."""
 

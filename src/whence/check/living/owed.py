@@ -22,8 +22,8 @@ from functools import cached_property
 
 from whence.check.closure import Process, bits
 from whence.check.expected import expects_all
-from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
-from whence.check.living.members import UNSUPPLIABLE, Living, Membership, View
+from whence.check.history import AFTER_ALL, AT_GRP, AT_REASON, AT_T_TRUE
+from whence.check.living.members import AT_VALUE, AT_VIEW_EPOCH, FORCED, UNSUPPLIABLE, Living, Membership, View
 from whence.check.verdict import Findings, Verdict, counted
 from whence.epochs import view_name
 from whence.trace.schema import Kind
@@ -170,13 +170,27 @@ class Owed:
                     yield each.pid, "was forced out of it and is gone"
 
     def _went_on_without(self, grp: str) -> Iterator[tuple[int, str]]:
-        """Yield the processes that a forced generation names, and that were out before they had heard of it."""
+        """Yield the processes that a forced generation names, and that were out before they could hear of it: another
+        view removed them, or they had entered a later one than it was forced from."""
         living = self.living
         here = {each.pid: each.group for each in living.memberships.values() if each.grp == grp}
+        since = self._forced_from(grp)
         for each in living.memberships.values():
             is_of_it = each.group in here.values() and living.latest[grp].find(each.pid) is not None
-            if is_of_it and each.pid not in here and each.is_durable and each.leave is not None:
+            if not is_of_it or each.pid in here or not each.is_durable or each.leave is None:
+                continue
+            by_another = living.label(each.group, each.leave[AT_VIEW_EPOCH]) != grp
+            entered = max((row[AT_VIEW_EPOCH] for row in each.entered), default=since)
+            if by_another or entered > since:
                 yield each.pid, "it names and which had gone on without it"
+
+    def _forced_from(self, grp: str) -> int:
+        """Return the epoch that a generation was forced from; AFTER_ALL where nobody recorded it."""
+        living = self.living
+        told = (row for row in living.trace.rows[Kind.NOTE] if row[AT_REASON] == FORCED)
+        return min(
+            (row[AT_VALUE] for row in told if living.label(row[AT_GRP], row[AT_VIEW_EPOCH]) == grp), default=AFTER_ALL
+        )
 
     def _is_gone(self, moved: Membership) -> bool:
         """Tell whether a process that went on in another generation is no member of that one any more."""

@@ -165,6 +165,10 @@ class Observed:
         """Return the voters without whom the others may not remove these members."""
         return self._status.removal_lacks(gone)
 
+    def removes(self, pid: int) -> bool:
+        """Tell whether an operator removes a member here, and that is neither done nor impossible by now."""
+        return any(member.pid == pid for member in self.wishes.condemned)
+
     @property
     def silence_ns_max(self) -> int:
         """Return how long a member may be silent before the others have removed it, as a rule; 0: they never do."""

@@ -99,7 +99,7 @@ class Status:
         if gone or leavers:  # everybody that stays must report, and take what a leaver published
             waits = [pid for pid in self._links.suspects.now if pid not in gone] or (leavers and self._behind())
             return wanted, tuple(waits) or (wishes.leads(),)
-        return wanted, (wishes.leads(),)
+        return wanted, tuple(self._links.suspects.now) or (wishes.leads(),)  # nobody is added while one is silent
 
     def _behind(self) -> list[int]:
         """Return the members whose applications have not taken all that was published here."""

@@ -114,6 +114,10 @@ class View(Struct, frozen=True, array_like=True, gc=False):
                 return cut
         return None
 
+    def may_lose(self, member: MemberId) -> bool:
+        """Tell whether those that stay may remove a member: of two, the second may not remove the first."""
+        return self.has_quorum([voter.pid for voter in self.voters if voter != member])
+
     def has_quorum(self, some: Iterable[int]) -> bool:
         """Tell whether peers among the voters are a quorum. Each weighs 2, the first one 3 if their number is even: so
         that of two, the first alone decides."""

@@ -87,6 +87,7 @@ class Wishes:
                 self._added_at[stream.member] = now
         for cut in view.cuts:
             self.condemned.pop(cut.member, None)
+        self.condemned = {member: None for member in self.condemned if view.may_lose(member)}
         self._wishes = {}
         self._tries = 0
         self._ask_again(view, ready)

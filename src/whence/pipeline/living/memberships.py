@@ -34,6 +34,8 @@ from whence.trace.schema import (
 RECEIPTS: Final = ("stored", "majority", "settled")
 """Reasons of notes: how far the publisher was told that its events came."""
 LEFT, UNKNOWN_VERDICT, WIPED, UNSUPPLIABLE = "left", "removed_unknown", "wiped", "unsuppliable"
+FORCED: Final = "forced"
+"""The reason of notes: a member entered an operator's view."""
 OUTSIDE: Final = "outside"
 """The reason of notes: a member that is out learnt of a view."""
 

@@ -25,6 +25,7 @@ from whence.pipeline.living.generations import (
     view_name,
 )
 from whence.pipeline.living.memberships import (
+    FORCED,
     IN_LINE,
     JOINED,
     LEFT,
@@ -311,15 +312,25 @@ class LivingTables(RunTables):
 
     @property
     def _gone_on_without(self) -> DataFrame:
-        """The processes that a forced generation names, and that were out before they had heard of it."""
+        """The processes that a forced generation names, and that were out before they could hear of it: another view
+        removed them, or they had entered a later one than it was forced from."""
         names = F.broadcast(self.groups.select(RUN_ID, GRP, GROUP))
+        entered = self.view_rows.groupBy(*PROCESS).agg(F.max(EPOCH).alias("entered"))
         out = self.members.filter(F.col("durable") & F.col("out").isNotNull()).join(names, [RUN_ID, GRP])
-        each = self.latest.select(RUN_ID, GRP, F.explode("members").alias("member")).join(names, [RUN_ID, GRP])
-        named = each.select(RUN_ID, GRP, GROUP, F.col("member.pid").alias(NODE)).join(
-            F.broadcast(out.select(RUN_ID, NODE, GROUP)), [RUN_ID, NODE, GROUP], "left_semi"
+        out = out.join(entered, list(PROCESS), "left").select(
+            RUN_ID, NODE, GROUP, "entered", line_of(F.col(f"out.{EPOCH}")).alias("by")
         )
-        strangers = named.join(self.members.select(RUN_ID, GRP, NODE), [RUN_ID, GRP, NODE], "left_anti")
-        return strangers.select(RUN_ID, GRP, NODE, F.lit(_WITHOUT).alias("how"))
+        each = self.latest.select(RUN_ID, GRP, F.explode("members").alias("member")).join(names, [RUN_ID, GRP])
+        each = each.select(RUN_ID, GRP, GROUP, F.col("member.pid").alias(NODE))
+        lines = F.broadcast(self.lines.select(RUN_ID, GROUP, GRP, LINE))
+        told = self.rows_of(Kind.NOTE).filter(F.col(REASON) == FORCED)
+        told = told.select(RUN_ID, F.col(GRP).alias(GROUP), line_of(F.col(EPOCH)).alias(LINE), VALUE)
+        since = told.join(lines, [RUN_ID, GROUP, LINE]).groupBy(RUN_ID, GRP).agg(F.min(VALUE).alias("since"))
+        found = each.join(lines, [RUN_ID, GROUP, GRP]).join(out, [RUN_ID, NODE, GROUP])
+        found = found.join(F.broadcast(since), [RUN_ID, GRP], "left")
+        passed = (F.col("by") != F.col(LINE)) | F.coalesce(F.col("entered") > F.col("since"), F.lit(False))
+        strangers = found.filter(passed).join(self.members.select(RUN_ID, GRP, NODE), [RUN_ID, GRP, NODE], "left_anti")
+        return strangers.select(RUN_ID, GRP, NODE, F.lit(_WITHOUT).alias("how")).distinct()
 
     # --- events ---
 

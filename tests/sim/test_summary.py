@@ -47,11 +47,15 @@ def recounted(trace: Trace) -> dict[str, Any]:
         if any(stay.since <= at < stay.until for stay in each)
     ]
     met = {(row["node"], (row["m_pid"], row["m_inc"], row["m_seq"])) for row in delivers}
+    phases = trace.run.phases
+    late = [(process, event) for process, event in owed if phases is None or published[event] >= phases.live_from]
     return {
         "published": len(published),
         "delivered": len(delivers),
         "deliveries_expected": len(owed),
         "owed_delivered": len({(process[0], event) for process, event in owed} & met),
+        "healed_expected": len(late),
+        "healed_delivered": len({(process[0], event) for process, event in late} & met),
         "late": len(list(trace.records(Kind.LATE))),
         "skipped": sum(len(row["ids"]) for row in trace.records(Kind.GAP)),
         "duplicates_dropped": sum(row["reason"] == "duplicate" for row in trace.records(Kind.DROP)),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
-from whence.core.member import Begun, Joining, Member
+from whence.core.member import Begun, Joining, Living, Member
 from whence.core.membership.full_view import Directory
 from whence.core.settings import by_name
 from whence.sim.clock import Clock
@@ -118,11 +118,24 @@ class Cluster:
 
     def ask_again(self) -> None:
         """Let processes that nobody let in so far ask all there are: whom they asked may have left since, and a live
-        process resolves the names of its contacts again."""
+        process resolves the names of its contacts again. One that knows nobody any more who is there meets the others,
+        as it would in the live system, where members announce themselves to whoever is connected."""
         for pid, process in sorted(self.processes.items()):
             member: object = process.member
             if process.up and isinstance(member, Joining) and not member.is_member:
                 process.join(self._contacts(pid))
+            elif process.up and self._has_lost_sight(process):
+                for other in sorted(self.processes):
+                    if other != pid and self.processes[other].joined:
+                        process.meet(Process(other, self.processes[other].incarnation))
+
+    def _has_lost_sight(self, process: SimProcess) -> bool:
+        """Tell whether no other member that a process knows of is in the group any more."""
+        member: object = process.member
+        view = member.view_status() if isinstance(member, Living) else None
+        return view is not None and not any(
+            self.processes[each.pid].joined for each in view.members if each.pid != process.pid
+        )
 
     def forgetful_incarnations(self) -> list[tuple[int, int]]:
         """Return the incarnations that had no disk, where others had one."""

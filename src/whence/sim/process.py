@@ -6,7 +6,7 @@ What its member asks for is carried out by the runner of both worlds (core/runne
 from collections.abc import Callable
 from random import Random
 
-from whence.core.member import Member
+from whence.core.member import Dynamic, Member
 from whence.core.runner import Done, Ports
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.application import Application
@@ -214,6 +214,12 @@ class SimProcess:
         """Ask to be let in."""
         assert self._runner is not None
         self._runner.ask(self._runner.member.join, contacts)
+
+    def meet(self, peer: Process) -> None:
+        """Introduce another member, if the level takes notice of that."""
+        assert self._runner is not None
+        if isinstance(self._runner.member, Dynamic):
+            self._runner.feed(self._runner.member.meet, peer)
 
     def restore(self) -> None:
         """Resume from what earlier incarnations left on the disk, after what the application has taken."""

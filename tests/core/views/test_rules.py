@@ -271,3 +271,25 @@ def test_a_removal_that_another_change_made_impossible_is_not_wished_any_more() 
     group.join(1, 0)
     group.wait(8 * SECOND)
     assert group.pids(0) == group.pids(2) == [0, 2, 1]
+
+
+def test_who_comes_back_when_all_it_knows_are_gone_asks_any_member_that_it_meets() -> None:
+    """It was removed while it was down, and those that know it have left: the newcomers have never heard of it."""
+    group = Group("causal-living", None, ViewSettings(journal=True))
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(SECOND)
+    for pid in (8, 9):
+        group.join(pid, 0)
+    group.wait(2 * SECOND)
+    for pid in (0, 1):
+        group.leave(pid)
+        group.wait(2 * SECOND)
+        assert group.told(pid, "left")
+        group.crash(pid)
+    group.restart(2)
+    group.wait(SECOND)
+    assert group.pids(2) == [0, 1, 2]
+    group._carry_out(2, group.members[2].meet(group.members[8].me, group.now))
+    group.wait(SECOND)
+    assert group.told(2, "removed_unknown") or group.told(2, "removed")

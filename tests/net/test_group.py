@@ -441,10 +441,8 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
             for count in ("x", 0, 2.5):
                 with pytest.raises(UsageError, match="count is a whole number from 1"):
                     await group.gathered(count)  # type: ignore[arg-type]
-            with pytest.raises(UsageError, match="no process named '1' was met"):
-                group.declare_dead("1", 1)
-            for process in ((1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
-                with pytest.raises(UsageError, match=f"a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation"):
+            for process in (("1", 1), (1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
+                with pytest.raises(UsageError, match=r"^level fifo has no tickets$"):
                     group.declare_dead(*process)
             for ask in (group.acquire_ticket, group.release_ticket):
                 with pytest.raises(UsageError, match=r"^level fifo has no tickets$"):

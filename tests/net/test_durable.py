@@ -185,14 +185,14 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
                 here = await node.open("alps", "causal", founders=[0, 1])
                 there = await opening
                 for number in range(6):
-                    receipt = await there.publish(b"%d" % number, until="stored")
+                    receipt = await there.publish(b"%d" % number * 100, until="stored")
                 await take(there, 6)
                 there.ack()
                 while here.position < 6:  # they are in the inbox here too, and the application does not look
                     await asyncio.sleep(0.01)
             async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
                 here = await node.open("alps", "causal", founders=[0, 1])
-                assert [each.payload for each in await take(here, 6)] == [b"%d" % number for number in range(6)]
+                assert [each.payload for each in await take(here, 6)] == [b"%d" % number * 100 for number in range(6)]
                 here.ack()
                 async with asyncio.timeout(10):
                     await receipt.settled()
@@ -201,7 +201,7 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
                 here = await node.open("alps", "causal", founders=[0, 1])
                 await there.publish(b"later")
                 assert [each.payload for each in await take(here, 1)] == [b"later"]
-        assert size < 200, "no payloads of others"
+        assert size < 600, "no payloads of others"
 
     within(main())
 

@@ -81,6 +81,7 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
     made |= {"closed": closed_without(1).trace}
     made |= {f"ahead-{forced:d}": ahead(forced=forced).trace for forced in (False, True)}
     made |= {"ahead-before": ahead(forced=True, before=True).trace}
+    made |= {"ahead-at-once": ahead(forced=True, at_once=True).trace}
     made |= {f"alone-{heard:d}": decided_alone(heard=heard).trace for heard in (False, True)}
     made |= {f"outside-{told:d}": only_known_outside(told=told).trace for told in (False, True)}
     made |= {f"ended-{speaks:d}": ended_alone(speaks=speaks).trace for speaks in (False, True)}

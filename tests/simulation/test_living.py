@@ -46,7 +46,7 @@ HELD = [
     ("causal-living", 171000227), ("causal-living", 171006934),
     ("total-strict", 172003884),
     *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917, 221005320)],
-    ("causal-living", 231002799),
+    ("causal-living", 231002799), ("total-strict", 232001272), ("total-strict", 232003525),
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;

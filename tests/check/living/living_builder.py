@@ -133,18 +133,19 @@ def forced_out(*, gone: bool) -> LivingBuilder:
     return builder
 
 
-def ahead(*, forced: bool, before: bool = False) -> LivingBuilder:
+def ahead(*, forced: bool, before: bool = False, at_once: bool = False) -> LivingBuilder:
     """Two in a strict, uniform group; the second is handed another event first, perhaps once an operator had gone on
-    with it alone, or `before` one did."""
+    with it alone, or `before` one did, or in the very step in which one did (`at_once`)."""
     builder = LivingBuilder([0, 1], durable=True, strict=True, uniform=True)
     builder.tell(0, 0)
     event = builder.tell(1)
     builder.change(remove=[1])
-    if before:
+    if before or at_once:
         builder.hand(event, 1)
     if forced:
-        builder.enter(1, forced_epoch(0, 7), [MemberId(1, 1, 0)])
-    if not before:
+        columns = {"t_clk": builder.now} if at_once else {}
+        builder.enter(1, forced_epoch(0, 7), [MemberId(1, 1, 0)], **columns)
+    if not (before or at_once):
         builder.hand(event, 1)
     return builder
 

@@ -142,6 +142,7 @@ def test_who_an_operator_goes_on_with_need_not_have_the_sequence_of_those_left_o
 
 def test_what_a_survivor_was_handed_before_an_operator_went_on_with_it_is_of_the_one_sequence() -> None:
     assert "uniform" in ahead(forced=True, before=True).broken()
+    assert "uniform" not in ahead(forced=True, at_once=True).broken()
 
 
 @pytest.mark.parametrize(("speaks", "outcome"), [(True, Outcome.BROKEN), (False, Outcome.UNKNOWN)])

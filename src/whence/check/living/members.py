@@ -15,7 +15,7 @@ takes its name from the views of others, where one fits.
 
 from functools import cached_property
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from whence.check.closure import NO_EVENT, Process
 from whence.check.history import (
@@ -32,10 +32,11 @@ from whence.check.history import (
 )
 from whence.epochs import NUMBER_BITS, generation_of, is_founding, line_of
 from whence.trace.memory import Row, Trace
-from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, IDS, VALUE, Kind
+from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, IDS, T_CLK, VALUE, Kind
 
 _AT = COLUMNS_OF[Kind.VIEW].index
 AT_VIEW_EPOCH, AT_MEMBERS, AT_PIDS, AT_VALUE = _AT(EPOCH), _AT(IDS), _AT(DESTS), _AT(VALUE)
+AT_T_CLK = _AT(T_CLK)
 AT_EPOCH: Final = {kind: COLUMNS_OF[kind].index(EPOCH) for kind in (Kind.PUBLISH, Kind.DELIVER)}
 
 STORED, MAJORITY, SETTLED = RECEIPTS = ("stored", "majority", "settled")
@@ -59,10 +60,20 @@ VOTERS_MAX = 7
 _ENDS_UP = (Kind.CRASH, Kind.RESTART)
 _IN_LINE = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, Kind.JOIN, Kind.LEAVE, Kind.VIEW, Kind.NOTE, *_ENDS_UP)
 
-Place: TypeAlias = tuple[int, int]
-"""(incarnation, number) of a row."""
 
-BEFORE_VIEWS: Final[Place] = (-1, -1)
+class Departure(NamedTuple):
+    """Where a process went on in another generation: the row that says so, and when it was written."""
+
+    inc: int
+    ev: int
+    t_clk: int
+
+    def is_after(self, row: Row) -> bool:
+        """Return whether a row is of what came before. What was done in the very same step follows from it."""
+        return row[1:3] < self[:2] and (row[1], row[AT_T_CLK]) != (self.inc, self.t_clk)
+
+
+NO_DEPARTURE: Final = Departure(-1, -1, -1)
 
 
 class MemberId(NamedTuple):
@@ -130,7 +141,7 @@ class Membership:
         self.has_ended = False
         """For good: nothing that comes later is a step of this member."""
         self.is_up = True
-        self.moved_on: Place | None = None
+        self.moved_on: Departure | None = None
         """Where the process entered another generation, to go on there."""
         self.is_durable = False
         """Its last incarnation remembers across crashes."""
@@ -246,7 +257,7 @@ class Living(History):
 
     def _by_label(
         self, grp: str, labels: list[str], steps: list[Step]
-    ) -> tuple[dict[str, list[Step]], dict[str, Place]]:
+    ) -> tuple[dict[str, list[Step]], dict[str, Departure]]:
         """Return the steps of a process in each generation of a group, and where it went on in another one. What it
         does with an event belongs to that in which the event was published. What it is told of its own events once it
         is in another generation speaks of those who are there with it, and is left out."""
@@ -254,7 +265,7 @@ class Living(History):
             return {labels[0]: steps}, {}
         found: dict[str, list[Step]] = {label: [] for label in labels}
         now = labels[0]
-        entered: list[tuple[Place, str]] = []
+        entered: list[tuple[Departure, str]] = []
         for step in steps:
             inc, ev, kind, event, row = step
             if kind in _ENDS_UP:
@@ -266,7 +277,7 @@ class Living(History):
                 continue
             if kind is Kind.VIEW:
                 now = self.label(grp, row[AT_VIEW_EPOCH])
-                entered.append(((inc, ev), now))
+                entered.append((Departure(inc, ev, row[AT_T_CLK]), now))
                 found[now].append(step)
             elif kind in AT_EPOCH:
                 found[self.label(grp, row[AT_EPOCH[kind]])].append(step)
@@ -531,10 +542,10 @@ class Living(History):
         }
 
 
-def _departure(label: str, entered: list[tuple[Place, str]]) -> Place:
+def _departure(label: str, entered: list[tuple[Departure, str]]) -> Departure:
     """Return where a process first went from one generation to another, by the views that it entered."""
-    begun = next((place for place, name in entered if name == label), BEFORE_VIEWS)
-    return next((place for place, name in entered if name != label and place > begun), BEFORE_VIEWS)
+    begun = next((place for place, name in entered if name == label), NO_DEPARTURE)
+    return next((place for place, name in entered if name != label and place > begun), NO_DEPARTURE)
 
 
 def _labels(trace: Trace) -> dict[tuple[str, int], str]:

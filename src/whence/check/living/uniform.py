@@ -46,7 +46,7 @@ def _judge_one(living: Living, owed: Owed, process: Process, reference: Process)
     """Compare one member with the sequence; return whether there was anything to compare."""
     whole: Sequence = list(living.delivered[reference])
     moved_on = living.memberships[process].moved_on
-    here = [event for event, row in living.delivered[process].items() if moved_on is None or row[1:3] < moved_on]
+    here = [event for event, row in living.delivered[process].items() if moved_on is None or moved_on.is_after(row)]
     handed = _comparable(here, whole, begins_late=living.is_joiner(reference))
     if not handed:
         return False

@@ -37,7 +37,7 @@ from whence.pipeline.living.memberships import (
     step_table,
     told_rows,
 )
-from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_TRUE, VALUE, Kind
+from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_CLK, T_TRUE, VALUE, Kind
 
 VOTERS_MAX: Final = 7
 
@@ -362,14 +362,21 @@ class LivingTables(RunTables):
 
     @cached_property
     def sequences_before(self) -> DataFrame:
-        """The same without what a process that went on in another generation was handed from there on."""
+        """The same without what a process that went on in another generation was handed from there on, or in the very
+        step in which it went."""
         if not self.has_generations:
             return self.sequences
         moved = self.members.filter("moved_on")
         went = moved.select(*PROCESS, GRP).join(departures(moved, self.view_rows, self.lines), [RUN_ID, NODE, GRP])
-        known = self.sequences.join(F.broadcast(went.select(*PROCESS, "left_at")), list(PROCESS), "left")
-        here = F.col("left_at").isNull() | (place(F.col(INC), F.col(EV)) < F.col("left_at"))
-        return self.keep(known.filter(here).drop("left_at"))
+        entered = self.steps_of(Kind.VIEW).select(
+            RUN_ID, NODE, place(F.col(INC), F.col(EV)).alias("left_at"), F.struct(INC, T_CLK).alias("step")
+        )
+        went = went.select(*PROCESS, "left_at").join(F.broadcast(entered), [RUN_ID, NODE, "left_at"]).distinct()
+        handed = self.steps_of(Kind.DELIVER).select(*PROCESS, INC, EV, T_CLK)
+        known = self.sequences.join(handed, [*PROCESS, INC, EV], "left").join(F.broadcast(went), list(PROCESS), "left")
+        is_same = (F.col(INC) == F.col(f"step.{INC}")) & (F.col(T_CLK) == F.col(f"step.{T_CLK}"))
+        before = (place(F.col(INC), F.col(EV)) < F.col("left_at")) & ~F.coalesce(is_same, F.lit(False))
+        return self.keep(known.filter(F.col("left_at").isNull() | before).drop("left_at", "step", T_CLK))
 
     @cached_property
     def effective(self) -> DataFrame:

@@ -346,7 +346,7 @@ class ViewMember(Observed, Operated):
         """Ask a member that has connected how far it is: its answer ends a suspicion. One that is in no view known here
         may be of a later one: all that were known here may be gone, and this member removed (T51)."""
         ready = Ready()
-        if self.removal.by is None and (peer.pid in self.links.peers or self.state.me is not None):
+        if self.state.me is not None and self.removal.by is None:
             ready.send.append(Send((peer.pid,), self.links.ack(asks=True)))
         return self._finish(now, ready)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
-from whence.core.member import Begun, Joining, Living, Member
+from whence.core.member import Begun, Joining, Living, Member, ViewStatus
 from whence.core.membership.full_view import Directory
 from whence.core.settings import by_name
 from whence.sim.clock import Clock
@@ -130,12 +130,13 @@ class Cluster:
                         process.meet(Process(other, self.processes[other].incarnation))
 
     def _has_lost_sight(self, process: SimProcess) -> bool:
-        """Tell whether no other member that a process knows of is in the group any more."""
-        member: object = process.member
-        view = member.view_status() if isinstance(member, Living) else None
-        return view is not None and not any(
-            self.processes[each.pid].joined for each in view.members if each.pid != process.pid
-        )
+        """Tell whether a process knows nobody of those that know the latest view here."""
+        view = _view_at(process)
+        if view is None:
+            return False
+        known = [self.processes[each.pid] for each in view.members if each.pid != process.pid]
+        latest = max(_adopted(other) for other in self.processes.values() if other.joined)
+        return _adopted(process) < latest and not any(other.joined and _adopted(other) == latest for other in known)
 
     def forgetful_incarnations(self) -> list[tuple[int, int]]:
         """Return the incarnations that had no disk, where others had one."""
@@ -219,3 +220,14 @@ class Cluster:
         return self._streams.of("contacts", pid, self.processes[pid].incarnation).sample(
             others, min(CONTACTS, len(others))
         )
+
+
+def _view_at(process: SimProcess) -> ViewStatus | None:
+    member: object = process.member
+    return member.view_status() if isinstance(member, Living) else None
+
+
+def _adopted(process: SimProcess) -> tuple[int, int]:
+    """Return the generation and number of the latest view that a process knows."""
+    view = _view_at(process)
+    return (-1, -1) if view is None else (view.generation, view.adopted)

@@ -198,6 +198,10 @@ class Group:
         """Let a member hear of another that it has closed the group."""
         self._carry_out(by, self.members[by].parted(Process(other, self.incarnations[other]), self.now))
 
+    def meet(self, pid: int, other: int) -> None:
+        """Let a member meet another that has connected."""
+        self._carry_out(pid, self.members[pid].meet(self.members[other].me, self.now))
+
     def leave(self, pid: int) -> None:
         """Let a member leave."""
         self._carry_out(pid, self.members[pid].leave(self.now))

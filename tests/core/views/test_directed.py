@@ -15,6 +15,7 @@ from whence.core.views.items import (
     Fetch,
     Freeze,
     JoinRequest,
+    Knows,
     Promise,
     Target,
     ViewAck,
@@ -610,6 +611,71 @@ def asks_while_a_member_is_away(bug: str | None) -> bool:
     return group.pids(0) == [0, 1, 2] and waits_for.startswith("2, which must answer")
 
 
+def is_removed_while_another_comes_back(bug: str | None) -> bool:
+    """T62: a machine is wiped, and the operator removes another member. The removal waits for the wiped one, and that
+    one comes back as a newcomer, whose requests are slow: first it is replaced, and then the removal is done."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=True, attempt_ns=40 * MS))
+    group.crash(0)
+    group.records[0] = []
+    group.publish(1)
+    group.wait(2 * SECOND)
+    group.remove(1, 2)
+    group.wait(SECOND)
+    assert group.pids(1) == [0, 1, 2]
+    group.join(0, 1)
+    group.join(9, 1)
+    for _ in range(20):
+        group.wait(200 * MS, hold=of(JoinRequest))
+        group.arrive(of(JoinRequest))
+    return sorted(group.pids(1)) == [0, 1, 9] and group.is_live(9)
+
+
+def _out_with_nobody_told(bug: str | None) -> Group:
+    """Let a member leave while another, which is cut off, is removed, and all who know that go: only the one that left
+    knows it, and a newcomer of later views."""
+    group = Group(CAUSAL, bug, DURABLE)
+    cut_off = either(touching(1), both(of(Knows, ViewAck), between([0, 9], [2])))
+    group.publish(0)
+    group.wait(SECOND, lose=cut_off)
+    group.remove(0, 1)
+    group.leave(2)
+    group.wait(SECOND, lose=cut_off)
+    assert group.pids(0) == [0]
+    assert group.members[2].verdict() is not None
+    group.join(9, 0)
+    group.wait(SECOND, lose=cut_off)
+    group.leave(0)
+    group.wait(8 * SECOND, lose=cut_off)
+    assert group.told(0, "left")
+    assert not group.told(2, "left")
+    group.crash(0)
+    return group
+
+
+def restarts_after_its_removal(bug: str | None) -> bool:
+    """T63: the only one of its time that knows that it is out restarts. It is no member, and says so."""
+    group = _out_with_nobody_told(bug)
+    group.crash(2)
+    group.restart(2)
+    group.wait(3 * SECOND, lose=touching(9))
+    know = [group.members[pid].verdict() is not None for pid in (1, 2)]
+    for pid in (1, 2):
+        group.meet(pid, 9)
+        group.wait(SECOND)
+    return all(know)
+
+
+def is_asked_after_its_removal(bug: str | None) -> bool:
+    """T63: a member that nobody told asks the one that is out; and both are done when they meet the newcomer."""
+    group = _out_with_nobody_told(bug)
+    group.wait(3 * SECOND, lose=touching(9))
+    told = group.members[1].verdict() is not None
+    for pid in (1, 2):
+        group.meet(pid, 9)
+        group.wait(SECOND)
+    return told and bool(group.told(1, "removed")) and bool(group.told(2, "left"))
+
+
 def is_told_by_a_stranger(bug: str | None) -> bool:
     """T51: while a member is cut off, a newcomer comes, it is removed itself, and all others leave: the newcomer alone
     can tell it, of a view that does not follow the one it knows."""
@@ -882,6 +948,9 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("forgets_who_is_new", adds_who_never_comes),
     ("waits_for_who_gave_up", gives_up_waiting),
     ("adds_whom_nobody_opens", asks_while_a_member_is_away),
+    ("begins_at_once_again", is_removed_while_another_comes_back),
+    ("forgets_its_removal", restarts_after_its_removal),
+    ("answers_nobody_once_removed", is_asked_after_its_removal),
     ("remembers_what_does_not_move", is_trusted_again),
     ("tells_before_a_crash", restarts_before_the_removed_hears_of_it),
     ("waits_for_what_is_lost", lacks_what_is_lost),
@@ -945,6 +1014,8 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 
 UNSEEN = {
+    "begins_at_once_again": "once requests are as quick as everything else, they come before the removal",
+    "forgets_its_removal": "the newcomer tells both what they should have known before they met it",
     "adds_whom_nobody_opens": "a newcomer that is not live yet has promised nothing, and was promised nothing",
     "waits_for_who_gave_up": "a trace does not show that a process with a journal will not come back",
     "forgets_who_is_new": "a trace does not show that a process with a journal will not come back",

@@ -147,9 +147,11 @@ class OwnAt(Struct, frozen=True, tag=54, array_like=True, gc=False):
 
 
 class RemovedAt(Struct, frozen=True, tag=55, array_like=True, gc=False):
-    """This member was removed."""
+    """This member was removed: it may be the only one up that knows the view (T63)."""
 
     epoch: int
+    view: View | None = None
+    """None: written by an earlier version."""
 
 
 class Skipped(Struct, frozen=True, tag=57, array_like=True, gc=False):

@@ -23,6 +23,9 @@ YIELD_NS = 4_000_000_000
 IN_VAIN_MAX = 2
 """After so many views in a row that did not remove whom this member began to remove, it leaves the lead to others."""
 
+DEFERS_NS = 1_000_000_000
+"""How long removals wait after one was let go of because others can be done without it: those ask again meanwhile."""
+
 GIVEN_UP_NS = 8_000_000_000
 """How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
 member that comes back, can help."""
@@ -42,6 +45,8 @@ class Leader:
         """Members whose removal was given up, because nobody has what counts of them, and until when."""
         self.yields_until: Instant = 0
         """Others remove this member, or too many: until then it removes nobody."""
+        self.defers_until: Instant = 0
+        """Until then nobody is removed but those that are gone: newcomers replace them first."""
         self.wants_removal = False
         """This member began to remove somebody in this instance, or to let go of what keeps it from that."""
         self.in_vain = 0
@@ -58,7 +63,7 @@ class Leader:
         self.attempt = None
         self.dead = {}
         if changed:
-            self.fruitless = self.in_vain = 0
+            self.fruitless = self.in_vain = self.defers_until = 0
         elif self.wants_removal:
             self._note_in_vain(view, now)
         self.wants_removal = False
@@ -84,7 +89,7 @@ class Leader:
         if number_of(view.epoch) >= NUMBER_MAX:
             return None
         present = dict.fromkeys(member.pid for member in view.members)
-        if now < self.yields_until:
+        if now < self.yields_until or now < self.defers_until:
             condemned = {}
         self.given_up = {member: until for member, until in self.given_up.items() if now < until}
         waiting = dict.fromkeys(member.pid for member in self.given_up if member in view.members)
@@ -110,13 +115,21 @@ class Leader:
         if self._is_waited_for(present, silent):
             fresh = {}
         fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
-        if held and any(some and self._may_remove(some, leavers) for some in choices):
+        better = next((some for some in choices if held and some and self._may_remove(some, leavers)), None)
+        if better is not None:
             lets_go = True  # an earlier attempt would remove more than can be: without it, some of them can
+            self._defer(condemned, better, now)
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove and not frozen:
             return Plan({}, {}, {}, plain=False, promote=True)
         return None
+
+    def _defer(self, condemned: dict[int, None], better: dict[int, None], now: Instant) -> None:
+        """Begin no removal for a while that was let go of for others: they ask anew in the next view, and whoever began
+        at once would let go again, for ever (T62)."""
+        if any(pid not in better for pid in condemned):
+            self.defers_until = now + DEFERS_NS
 
     def _is_waited_for(self, present: Iterable[int], silent: Container[int]) -> bool:
         """Tell whether newcomers would wait for a member that does not answer: they ask again until it does, or until

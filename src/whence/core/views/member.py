@@ -307,6 +307,8 @@ class ViewMember(Observed, Operated):
                 self.removal.knows(pid, view.epoch, ready)
             case ViewAck(adopted=adopted) if self.removal.by is not None and adopted >= self.removal.by.epoch:
                 self.removal.knows(pid, adopted, ready)
+            case ViewAck(adopted=adopted):
+                self.removal.answer(pid, adopted, ready)
             case Prepare() | Freeze() | Target() | Accept():
                 self.changes.receive(pid, item, now, ready)
 
@@ -346,7 +348,9 @@ class ViewMember(Observed, Operated):
         """Ask a member that has connected how far it is: its answer ends a suspicion. One that is in no view known here
         may be of a later one: all that were known here may be gone, and this member removed (T51)."""
         ready = Ready()
-        if self.state.me is not None and self.removal.by is None:
+        if self.removal.by is not None:
+            self.removal.introduce(peer.pid, ready)
+        elif self.state.me is not None:
             ready.send.append(Send((peer.pid,), self.links.ack(asks=True)))
         return self._finish(now, ready)
 

@@ -35,7 +35,7 @@ from whence.core.views.journal import (
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.stability import Stability
 from whence.core.views.streams import Stream
-from whence.core.views.view import MemberId
+from whence.core.views.view import MemberId, View
 from whence.epochs import is_founding
 from whence.types import Instant
 
@@ -71,7 +71,7 @@ class Recovery:
         """Replay; return whether there is a member to go on with."""
         state, changes = self.state, self.changes
         own: dict[int, Published | Marked] = {}
-        removed: int | None = None
+        removed: View | None = None
         bundles_of: dict[int, int] = {}
         stable = 0
         for entry in self._of_last_membership(records):
@@ -123,8 +123,8 @@ class Recovery:
                     self.stability.settled_last = entry.settled
                 case Reserve(limit):
                     changes.inbox.stage.restore(limit)
-                case RemovedAt(epoch):
-                    removed = epoch
+                case RemovedAt(epoch, view):
+                    removed = view or state.views.get(epoch)
         if state.me is None:
             return False
         if state.entered in state.views:
@@ -135,8 +135,7 @@ class Recovery:
         changes.participant.acceptor.look_at(state.adopted)
         if state.opened:
             changes.removal.former = None
-        if removed is not None:
-            changes.removal.by = state.views.get(removed)
+        changes.removal.by = removed
         return True
 
     def _of_last_membership(self, records: Sequence[bytes]) -> list[journal.Entry]:
@@ -305,7 +304,7 @@ class Recovery:
         if acceptor.instance >= 0:
             entries.append(acceptor.record())
         if self.changes.removal.by is not None:
-            entries.append(RemovedAt(self.changes.removal.by.epoch))
+            entries.append(RemovedAt(self.changes.removal.by.epoch, self.changes.removal.by))
         entries += self.changes.inbox.stage.records()
         records = [journal.encode(entry) for entry in entries]
         records += [journal.record_of_own(message) for message in mine.retained.values()]

@@ -19,6 +19,9 @@ from whence.types import Instant
 FAREWELL_NS = 5_000_000_000
 """How long removed members are told that they are; later they learn it when they speak."""
 
+ANSWERS_MAX = 8
+"""How many views before the one that removed this member are told in an answer."""
+
 FAREWELLS_MAX = 16
 """How many are told after a restart: those who were removed last."""
 
@@ -98,7 +101,7 @@ class Removal:
     def learn(self, view: View, ready: Ready) -> None:
         """Learn that this member is out, and stop."""
         self.by = view
-        self.journal.write(RemovedAt(view.epoch), ready)
+        self.journal.write(RemovedAt(view.epoch, view), ready)
         self.state.live = False
 
     def tell(self, now: Instant, ready: Ready) -> Instant:
@@ -109,6 +112,20 @@ class Removal:
         if others:  # those that knew it then may know a later one now, which ends this
             ready.send.append(Send(others, Decree(self.by)))
         return now + self.settings.retry_ns
+
+    def answer(self, pid: int, adopted: int, ready: Ready) -> None:
+        """Tell the view that removed this member, and those before it, to somebody that does not know them: all others
+        that do may be gone (T63)."""
+        if self.by is None or self.ended:
+            return
+        between = [view for epoch, view in sorted(self.state.views.items()) if epoch > adopted]
+        for view in [*between[-ANSWERS_MAX:], self.by]:
+            ready.send.append(Send((pid,), Decree(view)))
+
+    def introduce(self, pid: int, ready: Ready) -> None:
+        """Tell somebody that is met, who may know a later view: all that this one knows of may be gone (T63)."""
+        if self.by is not None and not self.ended:
+            ready.send.append(Send((pid,), Decree(self.by)))
 
     def knows(self, sender: int, epoch: int, ready: Ready) -> None:
         """Learn that somebody knows the view that removed this member."""

@@ -271,6 +271,31 @@ class AddsWhomNobodyOpens(Leader):
         return False
 
 
+class BeginsAtOnceAgain(Leader):
+    """Begins a removal again in the view that let go of it for newcomers (T62)."""
+
+    def _defer(self, condemned: dict[int, None], better: dict[int, None], now: Instant) -> None:
+        pass
+
+
+class ForgetsItsRemoval(Removal):
+    """Forgets in a crash that it was removed (T63)."""
+
+    def learn(self, view: View, ready: Ready) -> None:
+        self.by = view
+        self.state.live = False
+
+
+class AnswersNobodyOnceRemoved(Removal):
+    """Tells only those of the view that removed it, who may all be gone (T63)."""
+
+    def answer(self, pid: int, adopted: int, ready: Ready) -> None:
+        pass
+
+    def introduce(self, pid: int, ready: Ready) -> None:
+        pass
+
+
 class FallsSilent(Changes):
     """Tells nobody of the view that removed it (T37)."""
 

@@ -106,6 +106,19 @@ def test_a_crashed_member_that_returns_gets_what_it_missed_in_order_and_nothing_
     assert grove.at_rest() == []
 
 
+@pytest.mark.parametrize("coding", ["whole", "predicted", "thesis"])
+def test_what_is_published_first_after_a_neighbour_came_back_is_sent_to_it_at_once(coding: str) -> None:
+    """It was owed nothing meanwhile; the copy had waited for the timer that repeats (4.5)."""
+    grove = Grove(tree="line", tree_nodes=3, coding=coding).start(0, 1, 2)
+    grove.publish(0)
+    grove.settle()
+    grove.crash(1)
+    grove.restart(1)
+    grove.pass_on()
+    grove.publish(0)
+    assert copies(grove) == [(0, 1)]
+
+
 def test_a_publication_that_was_written_but_not_told_returns_after_the_crash() -> None:
     """The driver stopped between the sync and the rest: numbers are not given anew, the copies go out."""
     grove = Grove(tree="line", tree_nodes=3).start(0, 1, 2)

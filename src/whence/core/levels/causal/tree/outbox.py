@@ -196,7 +196,7 @@ class Outbox:
         if incarnation > known.incarnation:
             if known.incarnation:
                 self.coding.reset(peer)
-                known.sent, known.backlog = 0, True
+                known.sent, known.backlog = 0, bool(self.state.own[peer])
             known.incarnation = incarnation
         if self.suspects.heard(peer):
             self.refresh(now, ready)

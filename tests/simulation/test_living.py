@@ -47,12 +47,12 @@ HELD = [
     ("total-strict", 172003884),
     *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917, 221005320)],
     ("causal-living", 231002799), ("total-strict", 232001272), ("total-strict", 232003525),
-    ("total-strict", 242006926), ("total-strict", 242010080),
+    ("total-strict", 242006926), ("total-strict", 242010080), ("total-strict", 242019507),
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;
 one whose latest view died with the only member that could decide it;
-and those that showed traps T48 to T63."""
+and those that showed traps T48 to T64."""
 
 ALL_HAD_DISKS = 121_000_000
 """Earlier seeds were drawn before members of a group with journals could have none, or be removed unasked."""

@@ -17,6 +17,7 @@ from whence.core.views.items import (
     JoinRequest,
     Knows,
     Promise,
+    Report,
     Target,
     ViewAck,
     ViewMark,
@@ -24,7 +25,8 @@ from whence.core.views.items import (
     Wish,
 )
 from whence.core.views.settings import MS, ViewSettings
-from whence.core.views.view import MemberId
+from whence.core.views.view import Ballot, MemberId
+from whence.types import Process
 from whence_lab.mutants import find, mutants_of
 
 CAUSAL, TOTAL = "causal-living", "total-strict"
@@ -630,6 +632,35 @@ def is_removed_while_another_comes_back(bug: str | None) -> bool:
     return sorted(group.pids(1)) == [0, 1, 9] and group.is_live(9)
 
 
+def answers_again_while_it_is_removed(bug: str | None) -> bool:
+    """T64: a member is silent, the first voter begins to remove it, and it answers again. What was frozen is let go of
+    at once, long before a change counts as abandoned."""
+    group = Group(TOTAL, bug, ViewSettings(journal=False, remove_after_ns=500 * MS))
+    slow = both(of(Report), between([1], [0]))
+    group.suspect(0, 2)
+    group.wait(SECOND, lose=slow)
+    assert list(group.members[0].state.frozen) == [2]
+    group.trust(0, 2)
+    group.wait(SECOND, lose=slow)
+    event = group.publish(2)
+    group.wait(SECOND)
+    return event in group.log[0] and group.pids(0) == [0, 1, 2]
+
+
+def is_taken_for_dead_by_who_promotes(bug: str | None) -> bool:
+    """T64: a removal is abandoned, and another member takes the first voter for dead and wants to promote the newcomer:
+    its attempts are no removal, and do not keep the first voter from letting go."""
+    group = Group(TOTAL, bug, VOLATILE, founders=2)
+    group.join(9, 0)
+    group.wait(60 * MS)
+    assert [voter.pid for voter in group.view(0).voters] == [0, 1]
+    group.hand_in(Packet(Process(0, 1), 0, Freeze(group.view(0).epoch, Ballot(9, 0), [9])))
+    group.suspect(1, 0)
+    event = group.publish(9)
+    group.wait(5 * SECOND)
+    return event in group.log[0]
+
+
 def _out_with_nobody_told(bug: str | None) -> Group:
     """Let a member leave while another, which is cut off, is removed, and all who know that go: only the one that left
     knows it, and a newcomer of later views."""
@@ -949,6 +980,8 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("waits_for_who_gave_up", gives_up_waiting),
     ("adds_whom_nobody_opens", asks_while_a_member_is_away),
     ("begins_at_once_again", is_removed_while_another_comes_back),
+    ("waits_for_itself", answers_again_while_it_is_removed),
+    ("promotes_in_vain", is_taken_for_dead_by_who_promotes),
     ("forgets_its_removal", restarts_after_its_removal),
     ("answers_nobody_once_removed", is_asked_after_its_removal),
     ("remembers_what_does_not_move", is_trusted_again),
@@ -1014,6 +1047,8 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 
 UNSEEN = {
+    "waits_for_itself": "a change that nobody pursues is let go of in the end, within the deadline",
+    "promotes_in_vain": "a change that nobody pursues is let go of in the end, within the deadline",
     "begins_at_once_again": "once requests are as quick as everything else, they come before the removal",
     "forgets_its_removal": "the newcomer tells both what they should have known before they met it",
     "adds_whom_nobody_opens": "a newcomer that is not live yet has promised nothing, and was promised nothing",

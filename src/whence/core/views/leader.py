@@ -47,6 +47,8 @@ class Leader:
         """Others remove this member, or too many: until then it removes nobody."""
         self.defers_until: Instant = 0
         """Until then nobody is removed but those that are gone: newcomers replace them first."""
+        self.found_frozen = False
+        """An attempt to promote found that somebody pursues a removal in this instance, or did."""
         self.wants_removal = False
         """This member began to remove somebody in this instance, or to let go of what keeps it from that."""
         self.in_vain = 0
@@ -62,6 +64,7 @@ class Leader:
         """Forget the attempt: its instance is decided, by this view."""
         self.attempt = None
         self.dead = {}
+        self.found_frozen = False
         if changed:
             self.fruitless = self.in_vain = self.defers_until = 0
         elif self.wants_removal:
@@ -253,7 +256,7 @@ class Leader:
                 self._grow(attempt, frozen, now, ready)
             else:
                 self.attempt = None  # somebody else pursues a removal
-                self.fruitless += 1
+                self.found_frozen = True
             return
         if not self._are_all(attempt, attempt.reports):
             return

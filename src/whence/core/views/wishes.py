@@ -60,6 +60,8 @@ class Wishes:
         """When voters may be added again."""
         self.is_suspended = False
         """Whether an operator forces a view here: nothing else is led meanwhile."""
+        self._removes_since: Instant | None = None
+        """Since when this member leads a removal in this instance."""
         self._tries = 0
         """Attempts in this instance: each may take longer than those before."""
         self.next_at: Instant = NEVER
@@ -90,6 +92,7 @@ class Wishes:
         self.condemned = {member: None for member in self.condemned if view.may_lose(member)}
         self._wishes = {}
         self._tries = 0
+        self._removes_since = None
         self._ask_again(view, ready)
 
     def _ask_again(self, view: View, ready: Ready) -> None:
@@ -292,8 +295,8 @@ class Wishes:
             wait = 2 * self.settings.attempt_ns * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
             self._promote_at = now + wait
         self._fruitless = self.leader.fruitless
-        if now < self._promote_at:
-            return False
+        if now < self._promote_at or self.leader.found_frozen:
+            return False  # whoever pursues a removal would go on waiting for what promotes, and not let go (T64)
         latest = state.latest
         if len(latest.voters) >= min(VOTERS_MAX, len(latest.members)) or state.entered != state.adopted:
             return False
@@ -370,6 +373,7 @@ class Wishes:
             return
         if now - self._contested_at > self._abandoned_ns:
             leader.yields_until = now  # nobody is there to yield to
+        lets_go |= self._gave_up(condemned)
         plan = leader.plan(
             condemned,
             leavers,
@@ -385,4 +389,12 @@ class Wishes:
         if plan is not None:
             self._tries = min(self._tries + 1, TRIES_MAX)
             self._patience = int(self.settings.attempt_ns * (1 + self._rng()) * 2 ** (self._tries // 2))
+            if plan.remove and self._removes_since is None:
+                self._removes_since = now
             leader.begin(plan, now, ready)
+
+    def _gave_up(self, condemned: dict[int, None]) -> bool:
+        """Tell whether this member alone began to remove somebody who is not to be removed any more, because it answers
+        again for instance: nobody else will let go of what is frozen any sooner (T64)."""
+        since = self._removes_since
+        return since is not None and since > self._contested_at and bool(self.state.frozen) and not condemned

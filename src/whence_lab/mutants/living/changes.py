@@ -278,6 +278,22 @@ class BeginsAtOnceAgain(Leader):
         pass
 
 
+class WaitsForItself(Wishes):
+    """Waits for somebody else to let go of what it froze itself (T64)."""
+
+    def _gave_up(self, condemned: dict[int, None]) -> bool:
+        return False
+
+
+class PromotesInVain(Wishes):
+    """Goes on trying to promote where somebody waits for removals to be abandoned (T64)."""
+
+    def _may_promote(self, now: Instant) -> bool:
+        self.leader.fruitless += self.leader.found_frozen
+        self.leader.found_frozen = False
+        return super()._may_promote(now)
+
+
 class ForgetsItsRemoval(Removal):
     """Forgets in a crash that it was removed (T63)."""
 

@@ -15,7 +15,7 @@ import pytest
 from tests.net.live import within
 from tests.net.test_commands import DEADLINE_S, WHENCE, running, whence
 from whence.api.node import join
-from whence.cli import pub
+from whence.cli import staying
 from whence.errors import OutcomeUnknownError
 from whence.net.proxy import free_port
 from whence.net.status_client import ask
@@ -135,20 +135,23 @@ def test_a_guest_with_a_data_directory_says_that_it_stays_and_leaves_for_good_wh
     with nodes(tmp_path, 1, level, data=True) as (node,):
         node.start()
         node.up()
-        guest = [*WHENCE, "pub", level, "--level", level, "--name", "pubber", *node.contact]
-        guest += ["--data", str(tmp_path / "guest")]
-        for more, stays in ((), True), (("--leave",), False):
-            done = subprocess.run([*guest, *more], input="a\nb\n", capture_output=True, text=True, timeout=DEADLINE_S)
-            assert done.returncode == 0, done.stderr
-            assert (f"whence: pubber stays a member of group '{level}', and the others wait" in done.stderr) is stays
-            assert (f"whence remove {level} pubber at a member" in done.stderr) is stays
-            assert len(node.members(level)) == 1 + stays
+        for command, name, ends in ("pub", "pubber", ()), ("sub", "subber", ("--seconds", "0.5")):
+            guest = [*WHENCE, command, level, "--level", level, "--name", name, *node.contact, *ends]
+            guest += ["--data", str(tmp_path / name)]
+            for more, stays in ((), True), (("--leave",), False):
+                done = subprocess.run(
+                    [*guest, *more], input="a\nb\n", capture_output=True, text=True, timeout=DEADLINE_S
+                )
+                assert done.returncode == 0, done.stderr
+                said = f"whence: {name} stays a member of group '{level}', and the others wait" in done.stderr
+                assert said is (f"whence remove {level} {name} at a member" in done.stderr) is stays
+                assert len(node.members(level)) == 1 + stays
         node.end()
 
 
 def test_a_guest_that_cannot_leave_says_so_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two the second cannot decide a view without itself while the first is away."""
-    monkeypatch.setattr(pub, "LEAVE_S", 0.5)
+    monkeypatch.setattr(staying, "LEAVE_S", 0.5)
 
     async def main() -> None:
         async with (
@@ -157,13 +160,13 @@ def test_a_guest_that_cannot_leave_says_so_and_fails(tmp_path: Path, monkeypatch
         ):
             await one.open("alps", "causal", create=True)
             joined = await two.open("alps", "causal")
-            assert pub._stays(joined, "pubber")
+            assert staying.sentence(joined, "pubber")
             await one.live.close()
             with pytest.raises(
                 OutcomeUnknownError, match=r"9 events are published, and pubber could not .* waited for 1"
             ):
-                await pub._leave(joined, "pubber", 9)
-            assert pub._stays(joined, "pubber")
+                await staying.leave(joined, "pubber", "9 events are published")
+            assert staying.sentence(joined, "pubber")
 
     within(main())
 

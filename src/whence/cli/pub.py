@@ -3,10 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
@@ -14,9 +11,9 @@ import typer
 
 from whence.api.group import Group
 from whence.api.receipts import Durability, Receipt
-from whence.cli import live
+from whence.cli import live, staying
 from whence.cli.output import parse_settings, print_json, print_message
-from whence.errors import LeaveTimeoutError, OutcomeUnknownError, UsageError
+from whence.errors import UsageError
 from whence.net.run import run
 
 LINES_AT_ONCE = 512
@@ -24,18 +21,6 @@ LINES_AT_ONCE = 512
 MESSAGE_INTERVAL_S = 3.0
 """How long to wait for members between two messages about it."""
 
-
-Leave = Annotated[
-    bool,
-    typer.Option(
-        "--leave",
-        help="With --data at causal and total: leave the group for good when everything is published. Without it this "
-        "process stays a member that is away.",
-    ),
-]
-
-LEAVE_S = 30.0
-"""How long to wait with --leave until the others have let this process go."""
 
 Dead = Annotated[
     list[str] | None,
@@ -74,7 +59,7 @@ def pub(
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
     data: live.Data = None,
-    leave: Leave = False,
+    leave: staying.Leave = False,
     trace: live.Trace = None,
     payloads: live.Payloads = False,
     certs: live.Certs = None,
@@ -108,15 +93,15 @@ def pub(
         async with live.opened_node(pid, data, make, name) as node:
             live.print_unreached(node)
             joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
-            with _saying_who_stays(joined, who := node.name or str(node.pid)):
-                _check_leave(joined, leave)
+            with staying.said(joined, who := node.name or str(node.pid)):
+                staying.check_leave(joined, leave)
                 await _get_ready(joined, ended, members)
                 count, receipt = await _publish_lines(joined, Lines(ndjson=ndjson))
                 if receipt is not None:
                     await _wait_until(receipt, until, timeout)
                 if leave:
-                    await _leave(joined, who, count)
-            stays = _stays(joined, who)
+                    await staying.leave(joined, who, f"{count} events are published")
+            stays = staying.sentence(joined, who)
             await joined.close()
         return count, stays
 
@@ -134,47 +119,6 @@ def _check_until(until: str, data: Path | None) -> None:
         raise UsageError(f"--until is accepted, stored, majority or settled, not {until!r}")
     if until == Durability.STORED and data is None:
         raise UsageError("--until stored needs --data, a directory that lasts: there it is stored")
-
-
-def _check_leave(group: Group, leave: bool) -> None:
-    """Raise UsageError where a group cannot be left for good, before anything is published."""
-    if leave and group.view() is None:
-        raise UsageError(
-            f"--leave is for groups whose members change by views, and those of group {group.name!r} do not: leave it "
-            "out, and this process is out when it ends"
-        )
-
-
-async def _leave(group: Group, who: str, count: int) -> None:
-    """Leave the group for good. Raises OutcomeUnknownError where the others do not let this process go in time."""
-    try:
-        await group.leave(LEAVE_S)
-    except LeaveTimeoutError as error:
-        raise OutcomeUnknownError(
-            f"{count} events are published, and {who} could not leave group {group.name!r} within {LEAVE_S:g} s: it "
-            f"waited for {error.waits_for}"
-        ) from None
-
-
-@contextmanager
-def _saying_who_stays(group: Group, who: str) -> Iterator[None]:
-    """Say that this process stays a member, where that is so, if the body fails. Raises what the body raises."""
-    try:
-        yield
-    except BaseException:
-        if stays := _stays(group, who):
-            print_message(stays)
-        raise
-
-
-def _stays(group: Group, who: str) -> str:
-    """Say that this process stays a member when it ends, and how to take it out; empty if it does not."""
-    if not group.stays:
-        return ""
-    return (
-        f"{who} stays a member of group {group.name!r}, and the others wait for it until it is started again or "
-        f"removed: whence remove {quote(group.name)} {who} at a member takes it out"
-    )
 
 
 async def _get_ready(group: Group, ended: list[tuple[int | str, int]], members: int) -> None:

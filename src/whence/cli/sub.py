@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from whence.api.group import Delivery
-from whence.cli import live
+from whence.cli import live, staying
 from whence.cli.output import parse_settings, print_json, print_message
 from whence.core.links.process_names import called
 from whence.errors import printable
@@ -30,6 +30,7 @@ def sub(
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
     data: live.Data = None,
+    leave: staying.Leave = False,
     trace: live.Trace = None,
     payloads: live.Payloads = False,
     certs: live.Certs = None,
@@ -41,8 +42,11 @@ def sub(
 ) -> None:
     """Print every event of a group as it is delivered.
 
+    With --data, this process stays a member at causal and total when it ends, and the others wait for it until it is
+    started again or removed: give --leave to leave for good.
     Example: whence sub alps --contact 127.0.0.1:4000 | grep error
-    Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
+    Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count. 2: with
+    --leave the group was not left in time.
     """
     live.set_up_logs(log)
 
@@ -51,7 +55,7 @@ def sub(
     )
     made = live.opened_node(pid, data, make, name)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create}
-    result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
+    result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json), leave=leave))
     if json:
         print_json(0, group=group, **result)
     if count is not None and result["delivered"] < count and not result["stopped"]:
@@ -99,37 +103,45 @@ def as_json(delivery: Delivery) -> dict[str, Any]:
 
 
 async def _listen(
-    made: Any, group: str, level: str, given: dict[str, Any], count: int | None, seconds: float | None, show: Any
-) -> dict[str, Any]:
+    made: Any, group: str, level: str, given: dict[str, Any], count: int | None, seconds: float | None, show: Any,
+    *, leave: bool,
+) -> dict[str, Any]:  # fmt: skip
     delivered, skipped, stopped = 0, 0, True
     async with live.until_signalled() as stop, made as node:
         live.print_unreached(node)
         joined = await live.unless_stopped(stop, node.open(group, level, **given))
         if joined is None:
             return {"delivered": 0, "skipped": 0, "stopped": True}
-        others = len(joined.members())
-        print_message(
-            f"{called(node.pid, node.name)} is in group {group!r} with {others} others and waits for events; ctrl-c "
-            "stops it"
-        )
+        with staying.said(joined, who := node.name or str(node.pid)):
+            staying.check_leave(joined, leave)
+            others = len(joined.members())
+            print_message(
+                f"{called(node.pid, node.name)} is in group {group!r} with {others} others and waits for events; "
+                "ctrl-c stops it"
+            )
 
-        async def take() -> None:
-            nonlocal delivered
-            async for delivery in joined:
-                show(delivery)
-                sys.stdout.flush()  # before it counts as taken
-                delivered += 1
-                if delivered == count:
-                    return
+            async def take() -> None:
+                nonlocal delivered
+                async for delivery in joined:
+                    show(delivery)
+                    sys.stdout.flush()  # before it counts as taken
+                    delivered += 1
+                    if delivered == count:
+                        return
 
-        taking, stopping = asyncio.create_task(take()), asyncio.create_task(stop.wait())
-        done, _ = await asyncio.wait([taking, stopping], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        stopped = taking not in done
-        for task in (taking, stopping):
-            task.cancel()
-        sys.stdout.flush()
-        skipped = joined.skipped
-        if taking in done:
-            taking.result()
+            taking, stopping = asyncio.create_task(take()), asyncio.create_task(stop.wait())
+            done, _ = await asyncio.wait([taking, stopping], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            stopped = taking not in done
+            for task in (taking, stopping):
+                task.cancel()
+            sys.stdout.flush()
+            skipped = joined.skipped
+            if taking in done:
+                taking.result()
+            if leave and joined.stays:
+                await staying.leave(joined, who, f"{delivered} deliveries were printed")
+        stays = staying.sentence(joined, who)
         await joined.close()
+    if stays:
+        print_message(stays)
     return {"delivered": delivered, "skipped": skipped, "stopped": stopped}

@@ -135,7 +135,7 @@ class Cluster:
         if view is None:
             return False
         known = [self.processes[each.pid] for each in view.members if each.pid != process.pid]
-        latest = max(_adopted(other) for other in self.processes.values() if other.joined)
+        latest = max((_adopted(other) for other in self.processes.values() if other.joined), default=(-1, -1))
         return _adopted(process) < latest and not any(other.joined and _adopted(other) == latest for other in known)
 
     def forgetful_incarnations(self) -> list[tuple[int, int]]:

@@ -48,6 +48,7 @@ HELD = [
     *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917, 221005320)],
     ("causal-living", 231002799), ("total-strict", 232001272), ("total-strict", 232003525),
     ("total-strict", 242006926), ("total-strict", 242010080), ("total-strict", 242019507),
+    ("total-strict", 252002620),
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;

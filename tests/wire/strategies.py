@@ -40,6 +40,8 @@ def of_type(info: inspect.Type) -> st.SearchStrategy[Any]:
             return st.text(max_size=min(info.max_length or SMALL, SMALL))
         case inspect.ListType():
             return st.lists(of_type(info.item_type), min_size=info.min_length or 0, max_size=4)
+        case inspect.DictType():
+            return st.dictionaries(of_type(info.key_type), of_type(info.value_type), max_size=4)
         case inspect.TupleType():
             return st.tuples(*map(of_type, info.item_types))
         case inspect.NamedTupleType():

@@ -93,9 +93,9 @@ def planned_ms(scenario: Scenario) -> float:
     return sum((fault.until_ns - fault.at_ns) * len(fault.nodes) for fault in scenario.faults) / MS
 
 
-def crashing(level: str, nodes: int, events: int, crashes: int, seed: int) -> Scenario:
-    """Return a run in which anybody publishes to all while nodes crash and come back."""
-    settings: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes}
+def crashing(level: str, nodes: int, events: int, crashes: int, seed: int, **more: Any) -> Scenario:
+    """Return a run in which anybody publishes to all while nodes crash and come back; `more` are settings."""
+    settings: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes} | more
     values: Any = spec_of(level).settings_from(settings)
     end = events * SPACING_NS
     draw = RandomStreams(seed).of("publishers")

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from whence_lab.figures.data import Data
 from whence_lab.figures.shapes import Points, listed
 
-OURS, LOCAMU, CBCAST, BARRIERS, NEIGHBOURHOOD = (
-    "causal", "causal, thesis coding", "cbcast", "barriers", "neighbourhood",
+OURS, RETAINING, LOCAMU, CBCAST, BARRIERS, NEIGHBOURHOOD = (
+    "causal", "causal, retaining", "causal, thesis coding", "cbcast", "barriers", "neighbourhood",
 )  # fmt: skip
 
 LABELS = {
-    OURS: "LoCaMu, our headers", LOCAMU: "LoCaMu, as in the thesis", CBCAST: "CBCAST", BARRIERS: "Causal Barriers",
-    NEIGHBOURHOOD: "Delta-Neighbourhood",
+    OURS: "LoCaMu, our headers", RETAINING: "the same, retaining", LOCAMU: "LoCaMu, as in the thesis",
+    CBCAST: "CBCAST", BARRIERS: "Causal Barriers", NEIGHBOURHOOD: "Delta-Neighbourhood",
 }  # fmt: skip
 
 MBPS = 1_000_000

@@ -55,3 +55,12 @@ def test_nodes_that_crashed_are_left_out_of_what_goes_around_them() -> None:
     assert seen.never == 0
     assert seen.around_p99 < seen.everybody_p99
     assert planned_ms(planned) == sum(fault.until_ns - fault.at_ns for fault in planned.faults) / MS
+
+
+def test_what_a_node_gave_one_branch_only_before_it_crashed_goes_around_it_where_messages_are_retained() -> None:
+    """3.2: a holder names the message with all its numbers, and who asked names it to those further on (4.6)."""
+    planned = crashing("causal", 31, 100, 8, 1, retain=True)
+    calm, seen = (
+        delays(run(each).trace, each.end_at_ns) for each in (crashing("causal", 31, 100, 0, 1, retain=True), planned)
+    )
+    assert seen.around_p99 <= 2 * calm.around_p99

@@ -46,7 +46,7 @@ class Leader:
         self.yields_until: Instant = 0
         """Others remove this member, or too many: until then it removes nobody."""
         self.defers_until: Instant = 0
-        """Until then nobody is removed but those that are gone: newcomers replace them first."""
+        """Until then only those that do not answer are removed, or replaced by newcomers."""
         self.found_frozen = False
         """An attempt to promote found that somebody pursues a removal in this instance, or did."""
         self.wants_removal = False
@@ -92,8 +92,10 @@ class Leader:
         if number_of(view.epoch) >= NUMBER_MAX:
             return None
         present = dict.fromkeys(member.pid for member in view.members)
-        if now < self.yields_until or now < self.defers_until:
+        if now < self.yields_until:
             condemned = {}
+        if now < self.defers_until:
+            condemned = {pid: None for pid in condemned if pid in silent}
         self.given_up = {member: until for member, until in self.given_up.items() if now < until}
         waiting = dict.fromkeys(member.pid for member in self.given_up if member in view.members)
         condemned = {pid: None for pid in condemned if pid not in waiting and pid in present}

@@ -189,7 +189,7 @@ def test_a_number_can_be_looked_up_at_another_holder_of_the_message() -> None:
     grove.publish(0)
     grove.pass_on(0, 1, Copy)
     ready = grove.members[1].receive(Process(2, 1), Lookup(0, 0, 5), 0)
-    assert [send.item for send in ready.send] == [Named(0, 1, 0, 1, 1)]
+    assert [send.item for send in ready.send] == [Named(0, 1, 0, 1, 1, {1: 1, 2: 1})]
     replaying = Grove(tree="line", tree_nodes=3).start(0, 1, 2)
     replaying.publish(0)
     replaying.pass_on(0, 1, Copy)
@@ -203,15 +203,20 @@ def test_a_number_can_be_looked_up_at_another_holder_of_the_message() -> None:
     assert grove.members[2].state.reached(0) == 1
 
 
-def test_a_name_from_a_third_node_marks_the_number_of_a_message_that_is_here() -> None:
+@pytest.mark.parametrize("others", [{}, {2: 1, 3: 1}])
+def test_a_name_from_a_third_node_marks_the_number_of_a_message_that_is_here(others: dict[int, int]) -> None:
+    """With the numbers of others it is passed on to those further on, which may wait for theirs."""
     grove = Grove(tree="line", tree_nodes=4).start(0, 1, 2, 3)
     grove.apply(0, grove.members[0].act("suspect", 1, 0))
     grove.publish(0)
     grove.pass_on(0, 2)
     member = grove.members[2]
     assert member.state.open
-    grove.apply(2, member.receive(Process(3, 1), Named(1, 1, 0, 1, 1), 0))
+    grove.pass_on(2, 3, Copy)
+    grove.apply(2, member.receive(Process(3, 1), Named(1, 1, 0, 1, 1, others), 0))
     assert member.state.reached(1) == 1
+    grove.pass_on(2, 3)
+    assert grove.members[3].state.reached(1) == (3 in others)
     grove.crash(2)
     grove.restart(2)
     assert grove.members[2].state.reached(1) == 1
@@ -468,7 +473,7 @@ def test_a_message_is_kept_until_its_forwarder_says_that_all_have_it() -> None:
         grove.pass_on(3, 1)
         assert (event in grove.members[1].state.records) is retain
         ready = grove.members[1].receive(Process(3, 1), Lookup(0, 0, 9), grove.now)
-        assert [send.item for send in ready.send] == ([Named(0, 1, *event)] if retain else [])
+        assert [send.item for send in ready.send] == ([Named(0, 1, *event, {1: 1, 2: 1, 3: 1})] if retain else [])
         grove.settle()
         assert sorted(grove.delivered) == [0, 1, 2, 3]
         assert grove.at_rest() == []

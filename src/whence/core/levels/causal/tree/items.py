@@ -5,7 +5,7 @@ Source: LoCaMu, section 3.
 
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from whence import limits
 from whence.core.ready import BundleItem, Item
@@ -17,6 +17,9 @@ could be larger is refused when a group opens (headers.py)."""
 
 LIST_BYTES_MAX = 1 << 12
 """Bytes of acknowledged or fenced numbers in one item; the rest comes with the next."""
+
+NUMBERS_MAX = 1 << 10
+"""Numbers of others that go with a name; where there are more, it goes without."""
 
 HeaderBytes: TypeAlias = Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
 ListBytes: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
@@ -60,6 +63,8 @@ class Named(Item, frozen=True, tag=77):
     pid: PeerId
     incarnation: Incarnation
     first: Seq
+    numbers: Annotated[dict[PeerId, Number], Meta(max_length=NUMBERS_MAX)] = field(default_factory=dict)
+    """Those that it gave others, as far as they are known: you name the message to them in your turn."""
 
 
 class FenceAsk(Item, frozen=True, tag=78):

@@ -1,12 +1,14 @@
 """Answers to a lookup: which messages are these numbers of a source that seems to be down?
 
 Law: the answer is the source's own copy as it came, if one was received whole; it may then be replayed for the source.
-Otherwise it is the message's name. A copy that was cut is never replayed: it lacks pairs that a third node needs (E12).
+Otherwise it is the message's name with the source's other numbers: nodes that this one does not reach may wait for
+theirs, and ask the one that asks here. A copy that was cut is never replayed: it lacks pairs that a third node needs
+(E12).
 Source: LoCaMu, section 4.6.
 """
 
 from whence.core.levels.causal.tree.coding import HeaderCoding
-from whence.core.levels.causal.tree.items import Copy, Lookup, Named
+from whence.core.levels.causal.tree.items import NUMBERS_MAX, Copy, Lookup, Named
 from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Item
@@ -31,4 +33,5 @@ def _answer(record: Record, source: int, number: int, coding: HeaderCoding) -> I
     raw = record.raw.get(source) if record.raw else None
     if raw is not None:
         return Copy(coding.as_it_came(raw), record.bundle)
-    return Named(source, number, *record.uid)
+    numbers = record.names[source]
+    return Named(source, number, *record.uid, dict(numbers) if len(numbers) <= NUMBERS_MAX else {})

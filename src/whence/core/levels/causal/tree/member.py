@@ -211,7 +211,7 @@ class TreeMember:
                 found = lookups.answers(peer, item, self.state, self.coding)
                 ready.send += [Send((peer,), answer) for answer in found]
             case Named():
-                if self.processing.resolve(item, ready):
+                if self.processing.resolve(item, now, ready):
                     self.inbox.pump(now, ready)
             case FenceAsk():
                 self.fence.answer(peer, item, ready)

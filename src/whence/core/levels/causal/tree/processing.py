@@ -11,6 +11,7 @@ from whence.core.levels.causal.tree import journal
 from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.fence import Fence
 from whence.core.levels.causal.tree.headers import Header
+from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.inbox import Waiting
 from whence.core.levels.causal.tree.items import Named
 from whence.core.levels.causal.tree.journal import IdResolved, IdsAdded, MessageProcessed, RecordsForgotten
@@ -73,6 +74,9 @@ class Processing:
         vectors = header.ids | header.extra if header.extra else header.ids
         if header.whole and not header.cut:
             record.raw = {header.last: header} | (record.raw or {})
+        self._add_ids(record, vectors, now, ready)
+
+    def _add_ids(self, record: Record, vectors: Vectors, now: Instant, ready: Ready) -> bool:
         if self.fence.on:
             self.fence.processed(vectors, {})
         fresh = self.state.add_ids(record, vectors)
@@ -82,14 +86,20 @@ class Processing:
             self._acks.owe(record.forwarders(), now)
             if self.state.is_collectable(record):
                 self.outbox.forget(record)
+        return bool(fresh)
 
-    def resolve(self, named: Named, ready: Ready) -> bool:
-        """Mark a number whose message a third node named; return whether that is new."""
-        record = self.state.records.get((named.pid, named.incarnation, named.first))
-        if record is None or self.state.has(named.source, named.number) or named.source not in self.outbox.peers:
+    def resolve(self, named: Named, now: Instant, ready: Ready) -> bool:
+        """Take the number of a message that a third node named; return whether it is new. With the other numbers it is
+        a vector, as a duplicate brings one, and is passed on: those further on may ask for the same message."""
+        record, source = self.state.records.get((named.pid, named.incarnation, named.first)), named.source
+        if record is None or source not in self.outbox.peers:
             return False
-        self.state.resolve(record, named.source, named.number)
-        self.persist(IdResolved(*record.uid, named.source, named.number), ready)
+        if named.numbers.get(self.state.me) == named.number:
+            return self._add_ids(record, {source: named.numbers}, now, ready)
+        if self.state.has(source, named.number):
+            return False
+        self.state.resolve(record, source, named.number)
+        self.persist(IdResolved(*record.uid, source, named.number), ready)
         return True
 
     def _finish(self, record: Record, last: int, hold_ns: int, now: Instant, ready: Ready) -> None:

@@ -28,6 +28,9 @@ def some_value(kind: inspect.Type, random: Random) -> Any:
             return random.randint(kind.ge or 0, min(kind.le or 1000, random.choice((3, 300, 10**9))))
         case inspect.BytesType():
             return random.randbytes(random.randint(kind.min_length or 0, max(kind.min_length or 0, 24)))
+        case inspect.DictType():
+            pairs = range(random.randint(0, 6))
+            return {some_value(kind.key_type, random): some_value(kind.value_type, random) for _ in pairs}
         case inspect.StructType():
             return some_bundle(random)
         case inspect.BoolType():

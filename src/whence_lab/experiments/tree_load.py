@@ -3,7 +3,8 @@
 Members and runner are those of every simulation; only the ports are of this module, because the thesis counts bytes of
 its own: a copy occupies its sender's wire for payload and ordering metadata, by the formula of its paper, and nothing
 else costs bandwidth (LoCaMu section 11.1). So the same wire carries protocols whose formulas differ from what is
-written here. A wire carries one copy after another, for all links of its node; then a link takes 1 ms. Without faults.
+written here. A wire carries one copy after another, for all links of its node; then a link takes its time. Without
+faults.
 
 Publishers with a rate keep to it, whatever the wires carry: what these cannot carry waits before them. Without a rate a
 publisher publishes when its wire is free, and only so much is under way at a time as fills the wires; more would only
@@ -35,7 +36,6 @@ from whence_lab.experiments.headers import SCHEMES
 from whence_lab.rivals.cost import RivalCost
 from whence_lab.rivals.member import RivalMember
 
-LINK_NS = MS
 PATIENT = 600 * SECOND_NS
 """Nothing is lost, so nothing is sent twice or asked for, however long wires are."""
 UNBOUNDED = 1 << 30
@@ -65,6 +65,8 @@ class Load(Struct, frozen=True, kw_only=True):
     bandwidth_bps: int = 100_000_000
     """Bits a second that a node can send."""
     payload: int = 32
+    link_ns: int = MS
+    """What a copy takes on a link, after it has left its sender's wire."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the members."""
@@ -147,7 +149,7 @@ class UnderWay:
     def __init__(self, load: Load, overlay: Overlay) -> None:
         self._overlay = overlay
         across = 2 * max(overlay.distance(0, node) for node in (0, load.nodes - 1))
-        self._bytes_max = ACROSS * across * LINK_NS * load.bandwidth_bps // (8 * (load.degree - 1) * SECOND_NS)
+        self._bytes_max = ACROSS * across * load.link_ns * load.bandwidth_bps // (8 * (load.degree - 1) * SECOND_NS)
         """What the wires carry in some times of crossing the tree: an inner node sends every message to all neighbours
         but one."""
         self._messages_least = ACROSS * across
@@ -278,9 +280,9 @@ class Node:
         try:
             self._publish_to_any()
         except LimitError:  # it waits for acknowledgements
-            at(now + LINK_NS, self._publish_if_free)
+            at(now + self._load.link_ns, self._publish_if_free)
             return
-        at(self._free_at if self._free_at > now else now + LINK_NS, self._publish_if_free)
+        at(self._free_at if self._free_at > now else now + self._load.link_ns, self._publish_if_free)
 
     def _publish_to_any(self) -> None:
         self.publish(self._groups[0] if len(self._groups) == 1 else self._draw.choice(self._groups))
@@ -304,7 +306,7 @@ class Node:
                 departs = self._free_at = max(now, self._free_at) + takes
                 self._wire_ns += takes
                 self._under_way.sent(size)
-            self._loop.at(departs + LINK_NS, self._nodes[target].arrive, (self._me, item))
+            self._loop.at(departs + self._load.link_ns, self._nodes[target].arrive, (self._me, item))
 
     def busy_ns(self) -> int:
         """Return for how long its wire has carried something so far."""
@@ -373,7 +375,7 @@ class World:
         """Start the publishers, each at a time of its own within its first interval; return who they are."""
         load, draw, groups = self.load, self.streams.of("publishers"), self.groups_by_member()
         chosen = [0] if load.publishers == 1 else sorted(draw.sample(sorted(groups), load.publishers))
-        spread = SECOND_NS / load.rate if load.rate else LINK_NS
+        spread = SECOND_NS / load.rate if load.rate else load.link_ns
         for node in chosen:
             self.nodes[node].publish_from(int(draw.random() * spread), groups[node])
         return chosen

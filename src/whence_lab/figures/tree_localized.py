@@ -10,7 +10,7 @@ from whence.sim.scenario import MS
 from whence_lab.experiments.tree_load import Load, Patience, Phase, carried
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
-from whence_lab.figures.shapes import Points, falls, listed, straight
+from whence_lab.figures.shapes import Points, falls, listed, rises, straight
 from whence_lab.figures.tree_schemes import (
     ABOUT,
     LABELS,
@@ -27,8 +27,7 @@ from whence_lab.figures.tree_schemes import (
 )  # fmt: skip
 
 BOTH = (LOCAMU, NEIGHBOURHOOD)
-ALONE = Patience(Phase(10 * MS, each=20), Phase(5 * MS, each=50))
-"""One publisher: a message crosses the tree in some milliseconds, and all are alike."""
+
 TOGETHER = Patience(Phase(40 * MS, each=20, rounds=3), Phase(100 * MS, each=50))
 """Several: long enough for some messages of each, also where each waits for the last to be acknowledged."""
 
@@ -39,14 +38,20 @@ WHOLE_NEIGHBOURHOOD = 31
 """Nodes from which on a binary tree has links with headers of full size; smaller trees have smaller ones."""
 
 
+def _alone(link_ms: float) -> Patience:
+    """Return how long one publisher is watched: a message crosses the tree in some links' time, and all are alike."""
+    links = int(max(1, link_ms) * MS)
+    return Patience(Phase(10 * links, each=20), Phase(5 * links, each=50))
+
+
 def measure(config: Config, seed: int) -> dict[str, float]:
     """Fill the wires."""
     load = Load(
         scheme=config["scheme"], nodes=config["nodes"], bandwidth_bps=int(config["mbps"] * MBPS),
         publishers=config.get("publishers", 1), payload=config.get("payload", PAYLOAD), f=config.get("f", 1),
-        degree=config.get("degree", 3),
+        degree=config.get("degree", 3), link_ns=int(config.get("latency_ms", 1) * MS),
     )  # fmt: skip
-    seen = carried(load, ALONE if load.publishers == 1 else TOGETHER, seed)
+    seen = carried(load, _alone(load.link_ns / MS) if load.publishers == 1 else TOGETHER, seed)
     return {
         "individual": seen.everywhere, "aggregated": seen.aggregated, "metadata_bytes": seen.metadata_bytes,
         "written_bytes": seen.written_bytes,
@@ -60,9 +65,10 @@ def capacity(mbps: float, nodes: int) -> float:
 
 VARIED = {
     "size": "nodes", "publishers": "publishers", "bandwidth": "mbps", "payload": "payload", "f": "f",
-    "degree": "degree",
+    "degree": "degree", "latency": "latency_ms", "wide": "mbps",
 }  # fmt: skip
-"""What varies, by panel."""
+"""What varies, by panel. `wide` is with every node publishing."""
+TOGETHER_IN = ("publishers", "wide")
 
 
 def _individual(data: Data, panel: str) -> dict[str, Points]:
@@ -155,8 +161,42 @@ def _degree_near(data: Data) -> Finding:
     return Finding(never and curve[-1][1] > curve[0][1], said({NEIGHBOURHOOD: curve}))
 
 
+def _latency_locamu(data: Data) -> Finding:
+    found = _individual(data, "latency")
+    return Finding(about_constant(found[LOCAMU]) and falls(found[NEIGHBOURHOOD]), said(found))
+
+
+def _wide(data: Data) -> Finding:
+    found = curves(data, BOTH, "mbps", "aggregated", panel="wide")
+    return Finding(found[LOCAMU][-1][1] > found[NEIGHBOURHOOD][-1][1], said(found))
+
+
+def _suffers_more(data: Data) -> Finding:
+    lost = {
+        (panel, scheme): points[0][1] / points[-1][1]
+        for panel in ("f", "degree")
+        for scheme, points in _individual(data, panel).items()
+    }
+    holds = all(lost[panel, LOCAMU] >= SIMILAR * lost[panel, NEIGHBOURHOOD] for panel in ("f", "degree"))
+    seen = ", ".join(f"{LABELS[scheme]} by {panel}: {factor:.3g}" for (panel, scheme), factor in lost.items())
+    return Finding(holds, f"throughput at the smallest for that at the largest: {seen}")
+
+
+def _breadth(data: Data) -> Finding:
+    found = curves(data, BOTH, "degree", "metadata_bytes", panel="degree")
+    return Finding(about_constant(found[NEIGHBOURHOOD]) and rises(found[LOCAMU]), said(found))
+
+
+def _idle(data: Data) -> Finding:
+    (nodes,), (mbps,) = data.values("nodes", panel="payload"), data.values("mbps", panel="payload")
+    names = {"panel": "payload", "scheme": NEIGHBOURHOOD, "payload": PAYLOAD}
+    each = PAYLOAD + data.mean("metadata_bytes", **names)
+    part = data.mean("individual", **names) * 2 * each * 8 / (mbps * MBPS)
+    return Finding(part <= ABOUT, f"{nodes:g} nodes: {part:.2%} of the root's wire")
+
+
 def _better_alone(data: Data) -> Finding:
-    ratios = {panel: _ratios(data, panel) for panel in VARIED if panel != "publishers"}
+    ratios = {panel: _ratios(data, panel) for panel in VARIED if panel not in TOGETHER_IN}
     least = {panel: min(y for _, y in points) for panel, points in ratios.items()}
     seen = ", ".join(f"{panel} {factor:.3g}" for panel, factor in least.items())
     return Finding(all(factor > 1 for factor in least.values()), f"the least factor by which LoCaMu is faster: {seen}")
@@ -180,13 +220,13 @@ def _proportional(data: Data) -> list[Line]:
     return [Line("∝ bandwidth", [(x, curve[0][1] * x / curve[0][0]) for x, _ in curve])]
 
 
-def _plan(nodes: int, panels: dict[str, dict[str, list[float]]], without_ours: str = "") -> list[Config]:
+def _plan(nodes: int, panels: dict[str, dict[str, list[float]]], without_ours: tuple[str, ...]) -> list[Config]:
     """Return the configurations of all panels: per panel what varies, and what is not as the base."""
     base: dict[str, list[float]] = {"nodes": [nodes], "mbps": [100]}
     return [
         config
         for panel, varied in panels.items()
-        for config in grid(panel=[panel], scheme=[*BOTH, OURS][: 2 if panel == without_ours else 3], **base | varied)
+        for config in grid(panel=[panel], scheme=[*BOTH, OURS][: 2 if panel in without_ours else 3], **base | varied)
     ]
 
 
@@ -197,7 +237,9 @@ QUICK = _plan(63, {
     "payload": {"payload": [32, 512, 2048, 8192, 32768]},
     "f": {"f": [1, 2, 3]},
     "degree": {"degree": [3, 4, 6, 9]},
-}, without_ours="f")  # fmt: skip
+    "latency": {"latency_ms": [0.5, 1, 2, 4]},
+    "wide": {"publishers": [63], "mbps": [12.5, 25, 50, 100]},
+}, without_ours=("f", "latency", "wide"))  # fmt: skip
 FULL = _plan(511, {
     "size": {"nodes": [7, 15, 31, 63, 127, 255, 511, 1023]},
     "publishers": {"publishers": [1, 32, 64, 128, 192, 256, 320, 384, 448, 511]},
@@ -205,7 +247,9 @@ FULL = _plan(511, {
     "payload": {"payload": [32, 128, 512, 2048, 8192, 32768]},
     "f": {"f": [1, 2, 3]},
     "degree": {"degree": [3, 4, 5, 6, 8, 10]},
-})  # fmt: skip
+    "latency": {"latency_ms": [0.5, 1, 2, 4, 8]},
+    "wide": {"publishers": [511], "mbps": [25, 50, 100, 200]},
+}, without_ours=("latency", "wide"))  # fmt: skip
 
 
 def _panel(title: str, panel: str, y: str, x_label: str, y_label: str, **more: object) -> Panel:
@@ -224,9 +268,9 @@ FIGURE = Figure(
         "one publisher as fast as possible; one of these varies. Open in the thesis, chosen here: bandwidth counts "
         "what a node sends, acknowledgements cost nothing, one publisher is the root and several are drawn; they "
         "publish when their wire is free, and keep as much under way as fills the wires. Throughput of one publisher "
-        "is what the slowest member delivers; aggregated are deliveries of all but the publisher's own. Quick: 63 "
-        "nodes; panel b with an eighth of the bandwidth too, and e without our headers. The thesis's axes are not in "
-        "our copy."
+        "is what the slowest member delivers; aggregated are deliveries of all but the publisher's own. The last two "
+        "panels are of sentences without a figure. Quick: 63 nodes; panel b with an eighth of the bandwidth too, and e "
+        "and the last two without our headers. The thesis's axes are not in our copy."
     ),
     measure=measure,
     quick=Plan(QUICK, 1),
@@ -240,6 +284,8 @@ FIGURE = Figure(
         _panel("d) payload", "payload", "individual", "bytes", PER_SECOND, log_x=True, log_y=True),
         _panel("e) faults tolerated", "f", "individual", "f", PER_SECOND, log_y=True),
         _panel("f) node degree", "degree", "individual", "degree", PER_SECOND, log_y=True),
+        _panel("latency of links (5.3)", "latency", "individual", "ms", PER_SECOND, log_x=True, log_y=True),
+        _panel("all publish (5.2.1)", "wide", "aggregated", "Mb/s", "deliveries a second", log_x=True, log_y=True),
     ),
     checks=(
         Check(
@@ -301,8 +347,32 @@ FIGURE = Figure(
             _degree_near,
         ),
         Check(
+            "The latency of links affects only Delta-Neighbourhood's throughput",
+            "5.3", "over all latencies LoCaMu's differs by at most a tenth, and Delta-Neighbourhood's is lower with "
+            "every larger one", _latency_locamu,
+        ),
+        Check(
+            "If bandwidth is sufficiently big, LoCaMu's throughput is superior with many publishers too",
+            "5.2.1; 5.7", "with every node publishing and the most bandwidth it is above Delta-Neighbourhood's", _wide,
+        ),
+        Check(
+            "With larger f and breadth LoCaMu's throughput suffers much more than Delta-Neighbourhood's",
+            "5.2.1; e and f", "both: from the smallest to the largest it falls by at least twice the factor",
+            _suffers_more,
+        ),
+        Check(
+            "The breadth of the tree has no impact on Delta-Neighbourhood's metadata, and has on LoCaMu's",
+            "5.2.1; f", "over all degrees the former differs by at most a tenth, and the latter is larger with every "
+            "larger one", _breadth,
+        ),
+        Check(
+            "Without pipelining nodes cannot use the bandwidth effectively",
+            "5.3; 5.4", "base settings: one publisher of Delta-Neighbourhood fills at most a tenth of the root's wire",
+            _idle,
+        ),
+        Check(
             "LoCaMu is better in every scenario but that of many concurrent publishers",
-            "5.7, summary", "its single publisher is faster in all panels but b", _better_alone,
+            "5.7, summary", "its single publisher is faster in all panels with one", _better_alone,
         ),
         Check(
             "Headers that carry only what cannot be predicted, ours, leave more of the wire for messages",

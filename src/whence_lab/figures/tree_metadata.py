@@ -152,6 +152,12 @@ def _less_than_barriers(data: Data) -> Finding:
     return Finding(holds, "; ".join(seen))
 
 
+def _both_large(data: Data) -> Finding:
+    found = {scheme: data.mean("header", scheme=scheme, how=FORMULA, panel="both") for scheme in SCHEMES}
+    seen = ", ".join(f"{LABELS[scheme]} {size:,.0f} B" for scheme, size in found.items())
+    return Finding(found[LOCAMU] > found[CBCAST], seen)
+
+
 def _exponential(x: str, data: Data) -> Finding:
     curve = _curve(data, LOCAMU, FORMULA, x, x)
     exponential = straight([(at, log(y)) for at, y in curve]).r2
@@ -188,6 +194,7 @@ FORMULAS = [
     *_plan("size", FORMULA, nodes=[64, 256, 1_024, 4_096, 16_384, 65_536]),
     *_plan("f", FORMULA, f=[1, 2, 3, 4, 5]),
     *_plan("degree", FORMULA, degree=[3, 4, 5, 6, 8, 10, 16]),
+    *_plan("both", FORMULA, f=[3], degree=[16]),
 ]
 QUICK_RUN, FULL_RUN = 63, 255
 QUICK = [
@@ -316,6 +323,11 @@ FIGURE = Figure(
         Check(
             "Even with large f and degree LoCaMu needs much less than Causal Barriers",
             "5.6, c and d", "formulas, 65,536 nodes: at most a tenth at the largest of each", _less_than_barriers,
+        ),
+        Check(
+            "For high f and breadth together LoCaMu's messages can be bigger than CBCAST's or Causal Barriers'",
+            "5.2.3", "formulas, 65,536 nodes, f = 3 and degree 16, where a neighbourhood of f + 1 hops is just within "
+            "the tree: larger than CBCAST's", _both_large,
         ),
         Check(
             "LoCaMu's metadata grows exponentially with the faults tolerated",

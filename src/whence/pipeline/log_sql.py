@@ -208,51 +208,61 @@ def _letters(first: int) -> str:
     return f"cast(conv(rpad(hex(substr(cast(named as binary), {first}, 7)), 14, '0'), 16, 10) as bigint)"
 
 
+Wrong: TypeAlias = tuple[str, str]
+"""SQL for when something is wrong with a row, and for what is said of it then."""
+
+
 def _reason(of: Mapping[str, str]) -> str:
-    """Return SQL for the reason to reject a row: the first thing that is wrong with it."""
+    """Return SQL for the reason to reject a row: the first thing that is wrong with it.
+
+    Whether there is one is asked first: so Spark need not make any sentence to know which rows have none, and the code
+    of a plan over such rows stays below what Java compiles.
+    """
     is_made = f"({K_HI} is null or {K_LO} is null)"
-    parts = [
-        "bad",
-        f"case when {GRP} = '' then 'grp is empty' end",
-        f"case when instr({GRP}, char(0)) > 0 then 'grp has a NUL, which no name of a directory may have' end",
-        f"case when octet_length({GRP}) > {GRP_BYTES_SURE} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
-        f"then 'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory' end",
-        f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
-        *_reasons_of_publisher(of),
-        *_reasons_of(of, SEQ, BITS_OF[SEQ], is_made, f"not {HEARTBEAT}"),
-        *_reasons_of(of, L, BITS_OF[L], is_made, "true"),
-        *_reasons_of(of, INC, BITS_OF[INC], "true", None),
-        *_reasons_of(of, K, BITS_OF[K], is_made, None),
-        *(each for name in (R, *KEY) for each in _reasons_of(of, name, 63, "true", None)),
-        f"case when ({K_HI} is null) <> ({K_LO} is null) then 'one of {K_HI} and {K_LO} is missing' end",
+    escaped = f"octet_length({GRP}) > {GRP_BYTES_SURE} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX}"
+    wrong = [
+        ("bad is not null", "bad"),
+        (f"{GRP} = ''", "'grp is empty'"),
+        (f"instr({GRP}, char(0)) > 0", "'grp has a NUL, which no name of a directory may have'"),
+        (escaped, f"'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory'"),
+        (f"{GRP} = '{NO_PARTITION}'", f"'grp is {NO_PARTITION}, which stands for none in directories'"),
+        *_wrong_publisher(of),
+        *_wrong_number(of, SEQ, BITS_OF[SEQ], is_made, f"not {HEARTBEAT}"),
+        *_wrong_number(of, L, BITS_OF[L], is_made, "true"),
+        *_wrong_number(of, INC, BITS_OF[INC], "true", None),
+        *_wrong_number(of, K, BITS_OF[K], is_made, None),
+        *(each for name in (R, *KEY) for each in _wrong_number(of, name, 63, "true", None)),
+        (f"({K_HI} is null) <> ({K_LO} is null)", f"'one of {K_HI} and {K_LO} is missing'"),
     ]
-    return f"coalesce({', '.join(parts)})"
+    is_wrong = " or ".join(f"coalesce({condition}, false)" for condition, _ in wrong)
+    said = " ".join(f"when {condition} then {sentence}" for condition, sentence in wrong)
+    return f"if({is_wrong}, coalesce(case {said} end, 'wrong'), null)"
 
 
-def _reasons_of_publisher(of: Mapping[str, str]) -> list[str]:
-    parts = ["case when word is null and named is null and {given} is null then 'pid is missing' end"]
+def _wrong_publisher(of: Mapping[str, str]) -> list[Wrong]:
+    given = f"{GIVEN}{PID}" if PID in of else "cast(null as string)"
+    wrong = [(f"word is null and named is null and {given} is null", "'pid is missing'")]
     if PID in of:
         shown = _shown_value(PID)
         hint = "no whole number and no UUID; names of publishers belong into the column publisher"
-        parts.append(f"case when word is null and named is null then concat('pid is ', {shown}, ', {hint}') end")
-        parts.append(f"case when word < 0 and digits is null then concat('pid is ', {shown}, ', out of its range') end")
-    given = f"{GIVEN}{PID}" if PID in of else "cast(null as string)"
-    return [part.replace("{given}", given) for part in parts]
+        wrong.append(("word is null and named is null", f"concat('pid is ', {shown}, ', {hint}')"))
+        wrong.append(("word < 0 and digits is null", f"concat('pid is ', {shown}, ', out of its range')"))
+    return wrong
 
 
-def _reasons_of(of: Mapping[str, str], name: str, bits: int, is_made: str, needed: str | None) -> list[str]:
-    parts = []
+def _wrong_number(of: Mapping[str, str], name: str, bits: int, is_made: str, needed: str | None) -> list[Wrong]:
+    wrong = []
     if name in of:
         shown = _shown_value(name)
         if of[name] != WHOLE:
             cannot = f"{name} is null and {GIVEN}{name} is not null"
-            parts.append(f"case when {cannot} then concat('{name} is ', {shown}, ', no whole number') end")
+            wrong.append((cannot, f"concat('{name} is ', {shown}, ', no whole number')"))
         over = f"({name} > {(1 << bits) - 1}L and {is_made})" if bits < 63 else "false"
         beyond = f"', out of its range, 0 to {(1 << bits) - 1:,}'"
-        parts.append(f"case when {name} < 0 or {over} then concat('{name} is ', {shown}, {beyond}) end")
+        wrong.append((f"{name} < 0 or {over}", f"concat('{name} is ', {shown}, {beyond})"))
     if needed:
-        parts.append(f"case when {name} is null and {needed} then '{name} is missing' end")
-    return parts
+        wrong.append((f"{name} is null and {needed}", f"'{name} is missing'"))
+    return wrong
 
 
 def _shown_value(name: str) -> str:

@@ -8,12 +8,12 @@ of any size is spread over parts; small groups share one. What readers may rely 
 file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from whence.errors import UsageError
-from whence.pipeline.frames import Column, DataFrame, F
+from whence.pipeline.frames import Column, DataFrame, F, Row
 from whence.pipeline.logs import (
     DONE,
     GRP,
@@ -43,6 +43,8 @@ _LOOKED_AT: Final = 1 / 64
 """The part of the rows that a sample is drawn from at first; where these are few, it is drawn from all."""
 WRITERS_MAX: Final = 32
 """Files that a task may have open at once; more groups in a part than this are sorted by group first."""
+GROUPS_IN_PLAN: Final = 128
+"""Groups that are looked up in a table of the plan itself; more are joined."""
 
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of Spark's growing ids that count rows within a partition."""
@@ -86,16 +88,16 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool, unique_across_group
 
     `unique_across_groups`: no two events of a publisher have the same number, in whatever groups they are.
     """
-    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group)
-    part = _part_of(cuts, by_group)
-    words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
+    sample = _sampled(log, min(parts, PARTS_MAX))
+    cuts = _cuts_in(sample, min(parts, PARTS_MAX), by_group=by_group)
+    some = sample[0] if sample else dict.fromkeys(KEY, 0)
+    words = [f"bit_or({name} ^ {some[name] or 0}L) as {name}" for name in KEY]
     tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_COMPUTED_LOW}))) as tied"
-    by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
-    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), *map(F.expr, (tied, *words))).collect()
+    by = [_PART, *([GRP] if by_group else [])]
+    placed = _in_parts(log, cuts, by_group=by_group)
+    cells = placed.groupBy(*by).agg(F.count("*").alias("rows"), *map(F.expr, (tied, *words))).collect()
     groups = sorted({cell[GRP] for cell in cells}) if by_group else []
-    packing = key_packing(
-        [_varying([(cell[f"bit_or_{name}"], cell[f"bit_and_{name}"]) for cell in cells]) for name in KEY], len(groups)
-    )
+    packing = key_packing([_any_bits(cell[name] for cell in cells) for name in KEY], len(groups))
     sizes = {(cell[_PART], groups.index(cell[GRP]) if by_group else 0): cell["rows"] for cell in cells}
     per_part = [sum(1 for part, _ in sizes if part == each) for each in range(len(cuts) + 1)]
     return Layout(
@@ -105,28 +107,30 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool, unique_across_group
     )  # fmt: skip
 
 
-def cuts_of(log: DataFrame, parts: int, *, by_group: bool) -> list[Cut]:
-    """Return the cuts that make parts of about equal size: quantiles of a sample."""
+def _sampled(log: DataFrame, parts: int) -> list[Row]:
+    """Return the groups and keys of some rows, from which to cut so many parts."""
     if parts <= 1:
         return []
-    columns = (GRP, K_HI) if by_group else (K_HI,)
     most = SAMPLES_PER_PART * parts
-    drawn = log.select(*columns, F.rand(1).alias(_DRAWN))
+    drawn = log.select(GRP, *KEY, F.rand(1).alias(_DRAWN))
     rows = drawn.filter(F.col(_DRAWN) < _LOOKED_AT).orderBy(_DRAWN).limit(most).collect()
-    if len(rows) < most:
-        rows = drawn.orderBy(_DRAWN).limit(most).collect()
-    sample = sorted(tuple(row[name] for name in columns) for row in rows)
-    at = [sample[number * len(sample) // parts] for number in range(1, parts)] if sample else []
-    return sorted({cut for cut in at if cut > sample[0]})
+    return rows if len(rows) == most else drawn.orderBy(_DRAWN).limit(most).collect()
 
 
-def _varying(words: list[tuple[int | None, int | None]]) -> int:
-    """Return the bits that are not the same in all rows, from the OR and the AND of every part's rows."""
-    known = [(either or 0, both or 0) for either, both in words]
-    ever, always = 0, -1
-    for either, both in known:
-        ever, always = ever | either, always & both
-    return (ever & ~always) & ((1 << 64) - 1)
+def _cuts_in(sample: list[Row], parts: int, *, by_group: bool) -> list[Cut]:
+    """Return the cuts that make parts of about equal size: quantiles of a sample."""
+    keys = sorted((row[GRP], row[K_HI]) if by_group else (row[K_HI],) for row in sample)
+    at = [keys[number * len(keys) // parts] for number in range(1, parts)] if keys else []
+    return sorted({cut for cut in at if cut > keys[0]})
+
+
+def _any_bits(words: Iterable[int | None]) -> int:
+    """Return the bits that are set in any of some words: bits that differ, if each word is what differs in some rows
+    from one and the same row."""
+    found = 0
+    for word in words:
+        found |= word or 0
+    return found & ((1 << 64) - 1)
 
 
 def _bases(sizes: dict[tuple[int, int], int], count: int) -> list[int]:
@@ -139,27 +143,44 @@ def _bases(sizes: dict[tuple[int, int], int], count: int) -> list[int]:
     return base
 
 
-def _part_of(cuts: list[Cut], by_group: bool) -> Column:
-    """Return the part of a row: how many cuts lie at or before it, found by halving."""
+def _in_parts(log: DataFrame, cuts: list[Cut], *, by_group: bool) -> DataFrame:
+    """Return rows with their part: how many cuts lie at or before a row."""
+    words = _table([cut[-1] for cut in cuts], "bigint")
+    groups = _table([cut[0] for cut in cuts] if by_group else [], "string")
 
-    def before(cut: Cut) -> Column:
-        low = F.col(K_HI) < F.lit(cut[-1])
-        return (F.col(GRP) < F.lit(cut[0])) | ((F.col(GRP) == F.lit(cut[0])) & low) if by_group else low
+    def is_behind(cut: Column) -> Column:
+        has_more = F.element_at(words, cut) <= F.col(K_HI)
+        if not by_group:
+            return has_more
+        group = F.element_at(groups, cut)
+        return (group < F.col(GRP)) | ((group == F.col(GRP)) & has_more)
 
-    return _halved(len(cuts) + 1, lambda at: before(cuts[at - 1]))
-
-
-def _code_of(groups: list[str]) -> Column:
-    """Return the number of a row's group among all groups in order."""
-    return _halved(max(1, len(groups)), lambda at: F.col(GRP) < groups[at])
+    return _counted(log, _PART, len(cuts), is_behind)
 
 
-def _halved(count: int, is_below: Any, low: int = 0) -> Column:
-    if count == 1:
-        return F.lit(low)
-    half = count // 2
-    left, right = _halved(half, is_below, low), _halved(count - half, is_below, low + half)
-    return F.when(is_below(low + half), left).otherwise(right)
+def _coded(log: DataFrame, groups: list[str]) -> DataFrame:
+    """Return rows with the number of their group among all groups in order."""
+    after_first = groups[1:]
+    table = _table(after_first, "string")
+    return _counted(log, _CODE, len(after_first), lambda at: F.element_at(table, at) <= F.col(GRP))
+
+
+def _counted(log: DataFrame, name: str, count: int, is_behind: Callable[[Column], Column]) -> DataFrame:
+    """Return rows with how many of so many sorted values lie at or before them, found by halving.
+
+    Each halving is a small step of its own: a comparison with every value in one expression would be more code than
+    Java compiles.
+    """
+    counted = log.withColumn(name, F.lit(0))
+    for step in reversed(range(count.bit_length())):
+        at = F.col(name) + (1 << step)
+        counted = counted.withColumn(name, F.when(is_behind(at), at).otherwise(F.col(name)))
+    return counted
+
+
+def _table(values: list[Any], kind: str) -> Column:
+    """Return an array that ends in nulls, which lie before no row, so that halving never looks beyond it."""
+    return F.lit(values + [None] * ((1 << len(values).bit_length()) - 1 - len(values))).cast(f"array<{kind}>")
 
 
 # --- the order ---
@@ -168,12 +189,12 @@ def _halved(count: int, is_below: Any, low: int = 0) -> Column:
 def merged(log: DataFrame, layout: Layout) -> DataFrame:
     """Return all rows in order with their positions: one exchange, one sort, and no window."""
     names = log.columns
-    placed = log.withColumns({_PART: _part_of(layout.cuts, layout.by_group), _CODE: F.lit(0)})
-    if layout.by_group and len(layout.groups) > WRITERS_MAX:
-        coded = log.sparkSession.createDataFrame(list(enumerate(layout.groups)), f"{_CODE} int, {GRP} string")
-        placed = placed.drop(_CODE).join(F.broadcast(coded), GRP)
-    elif layout.by_group:
-        placed = placed.withColumn(_CODE, _code_of(layout.groups))
+    placed = _in_parts(log, layout.cuts, by_group=layout.by_group)
+    if len(layout.groups) > GROUPS_IN_PLAN:
+        codes = log.sparkSession.createDataFrame(list(enumerate(layout.groups)), f"{_CODE} int, {GRP} string")
+        placed = placed.join(F.broadcast(codes), GRP)
+    else:
+        placed = _coded(placed, layout.groups)
     one = layout.packing.column(KEY, F.col(_CODE))
     within: list[Column | str] = [GRP, *ORDER] if layout.by_group else [*ORDER, GRP]
     if layout.writers <= WRITERS_MAX:

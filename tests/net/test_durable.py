@@ -17,7 +17,8 @@ from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.errors import JoinError, StorageError
 from whence.net import compaction
-from whence.store.log import Log
+from whence.store.consumer_offsets import ConsumerOffsets
+from whence.store.log import DiskFile, Log
 
 
 def test_a_full_disk_refuses_clearly_and_nothing_is_acknowledged_or_sent(tmp_path: Path) -> None:
@@ -338,5 +339,83 @@ def test_a_group_does_not_open_with_a_file_of_another_members_data_directory(
         async with join(2, data=tmp_path / "2", status=False) as node:
             with pytest.raises(StorageError, match=f"{name} is that of process 1, .*restore the whole data directory"):
                 await node.open("alps", level)
+
+    within(main())
+
+
+@pytest.mark.parametrize("end", [".journal", ".steps"])
+@pytest.mark.parametrize("level", ["causal", "total", "fifo"])
+def test_a_group_does_not_open_with_an_older_file_of_its_own_data_directory(
+    level: str, end: str, tmp_path: Path
+) -> None:
+    """Older counters would give the application again what it has taken, unmarked; an older journal has forgotten
+    promises."""
+    file, older, newer = tmp_path / "data" / "groups" / f"{b'alps'.hex()}{end}", tmp_path / "older", tmp_path / "newer"
+
+    async def life(payload: bytes) -> None:
+        async with join(1, data=tmp_path / "data", status=False) as node:
+            group = await node.open("alps", level, durable=True)
+            await group.publish(payload, until="stored")
+            if level != "fifo":
+                await take(group, 1)
+
+    async def main() -> None:
+        await life(b"first")
+        shutil.copy(file, older)
+        await life(b"second")
+        shutil.copy(file, newer)
+        shutil.copy(older, file)
+        for _ in range(2):
+            with pytest.raises(StorageError, match=f"{file.name} of group 'alps' is older than .*restore the whole"):
+                await life(b"refused")
+            assert file.read_bytes() == older.read_bytes()
+        shutil.copy(newer, file)
+        await life(b"third")
+
+    within(main())
+
+
+def test_a_group_opens_wherever_its_opening_was_cut_short(tmp_path: Path) -> None:
+    """A copy of the directory, from before and after every write of an opening, is what a crash there leaves."""
+    data, images = tmp_path / "data", tmp_path / "images"
+    one_at_a_time = threading.RLock()
+
+    def watched(where: type, name: str) -> None:
+        original = getattr(where, name)
+
+        def replaced(*given: Any, **named: Any) -> Any:
+            with one_at_a_time:
+                shutil.copytree(data, images / f"{len(list(images.iterdir()))} before {name}")
+                result = original(*given, **named)
+                shutil.copytree(data, images / f"{len(list(images.iterdir()))} after {name}")
+            return result
+
+        watching.setattr(where, name, replaced)
+
+    watching = pytest.MonkeyPatch()
+
+    async def life(directory: Path) -> None:
+        async with join(1, data=directory, status=False) as node:
+            await node.open("alps", "causal")
+
+    async def main() -> None:
+        images.mkdir()
+        for where, name in (
+            (ConsumerOffsets, "note_opened"),
+            (DiskFile, "write"),
+            (DiskFile, "sync"),
+            (DiskFile, "overwrite"),
+            (Path, "replace"),
+        ):
+            watched(where, name)
+        try:
+            for _ in range(3):
+                await life(data)
+        finally:
+            watching.undo()
+        assert len(list(images.iterdir())) > 40
+        for image in images.iterdir():
+            for _ in range(2):
+                await life(image)
 
     within(main())

@@ -211,6 +211,7 @@ def test_the_journal_of_a_mesh_with_fixed_members_is_refused_with_what_to_do(tmp
         path.unlink()
         log = Log(path)
         first = msgspec.msgpack.encode([32, [1, 2], [[1, 1], [2, 1]], "spread=mesh"])
+        log.note_opened(1)  # as this directory's identity says
         log.append([b"M" + first])
         log.sync()
         log.close()

@@ -29,6 +29,7 @@ from whence.errors import (
 )
 from whence.net.membership import Removed, View
 from whence.net.settings import NetSettings
+from whence.net.status import status
 from whence.net.status_server import serve_status
 from whence.trace.gathering import gather
 
@@ -537,6 +538,43 @@ def test_an_operator_lists_the_members_and_removes_a_dead_one(
     assert [member["pid"] for member in listed["members"]] == [1, 2]
     assert "process 3 is no member of group 'alps' any more: it left or was removed before" in said.err
     assert "process 9 is no member of group 'alps'; these are: 1, 2" in said.err
+
+
+def test_a_node_that_was_removed_tells_its_operator_so_although_it_may_not_join_anew_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It had shown the view of before, in which nobody answers."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True, heals=False) as made:
+            one, two, three, four = await made.found(1, 2, 3, 4)
+            await quiet([one, two, three, four])
+            await four.kill()
+            await one.group.remove(4, DEADLINE_S)
+            for process in (two, three):
+                await process.kill()
+            (four,) = await made.start(4)
+            opening = asyncio.create_task(four.open())
+            while not any(group["failure"] and group["waits_for"] for group in status(four.node.live)["groups"]):
+                await asyncio.sleep(0.05)
+            served = await serve_status(four.node.live, tmp_path / "s")
+            for order in (
+                ["members", GROUP],
+                ["remove", GROUP, "2"],
+                ["force", GROUP, "--survivors", "4", "--yes"],
+                ["top", "--once"],
+            ):
+                shows = 0 if order[0] == "top" else 2
+                assert await asyncio.to_thread(command, [*order, "--socket", str(tmp_path / "s")]) == shows, order
+            served.close()
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+
+    within(main())
+    said = capsys.readouterr()
+    assert said.err.count("is out of group 'alps': this member was removed by view 1") == 3
+    assert said.err.count("; it waits for enough of the voters 2, 3") == 3
+    assert "ended: this member" in " ".join(said.out.split())
 
 
 def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:

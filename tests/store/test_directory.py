@@ -133,7 +133,7 @@ def test_files_of_a_group_that_are_gone_are_missed(tmp_path: Path) -> None:
     for file in (journal, steps):
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"x")
-    directory.note_stored("alps")
+    directory.note_opened("alps", 1)
     directory.close()
     journal.unlink()
     again = DataDirectory(tmp_path / "d", 7)
@@ -141,6 +141,39 @@ def test_files_of_a_group_that_are_gone_are_missed(tmp_path: Path) -> None:
         again.check_stored("alps", [journal, steps])
     again.check_stored("andes", [again.stem("andes").with_suffix(".journal")])
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("counted", "written", "noted", "older"),
+    [
+        (0, 0, 0, None),
+        (3, 3, 3, None),
+        (4, 3, 3, None),
+        (4, 4, 3, None),
+        (9, 4, 4, None),
+        (2, 3, 3, "steps"),
+        (0, 1, 0, "steps"),
+        (3, 3, 4, "steps"),
+        (3, 2, 3, "journal"),
+        (3, 0, 3, "journal"),
+    ],
+)
+def test_a_file_with_fewer_openings_than_were_on_disk_after_it_is_older(
+    tmp_path: Path, counted: int, written: int, noted: int, older: str | None
+) -> None:
+    """The counter's number is written first, the directory's last, and a process may be killed between any two, again
+    and again."""
+    directory = DataDirectory(tmp_path, 7)
+    if noted:
+        directory.note_opened("alps", noted)
+    steps, journal = tmp_path / "steps", tmp_path / "journal"
+    if older is None:
+        number = directory.begin_opening("alps", (steps, counted), (journal, written))
+        assert number > max(counted, written, noted)
+    else:
+        with pytest.raises(StorageError, match=rf"{older} of group 'alps' is older .*restore the whole data directory"):
+            directory.begin_opening("alps", (steps, counted), (journal, written))
+    directory.close()
 
 
 def test_every_directory_has_a_number_of_its_own_that_it_keeps(tmp_path: Path) -> None:
@@ -157,7 +190,7 @@ def test_every_directory_has_a_number_of_its_own_that_it_keeps(tmp_path: Path) -
 def test_a_directory_that_stored_groups_before_there_were_numbers_gets_none(tmp_path: Path) -> None:
     """A version without them drops the number when it writes the file; the groups' files may have it still."""
     directory = DataDirectory(tmp_path, 7)
-    directory.note_stored("alps")
+    directory.note_opened("alps", 1)
     directory.close()
     file = tmp_path / "identity"
     fields = msgspec.json.decode(file.read_bytes().split(b"\n")[0])

@@ -328,3 +328,21 @@ def test_a_journal_that_is_rewritten_still_says_whose_it_is(tmp_path: Path) -> N
     assert opened_by(path, MINE) == [b"both"]
     with pytest.raises(StorageError, match="is that of process 7"):
         Log(path, owner=OTHERS)
+
+
+def test_a_journal_says_how_often_its_group_was_opened_also_once_it_is_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    log = Log(path, owner=MINE)
+    assert log.opened == 0
+    for number in (1, 2):
+        log.note_opened(number)
+        log.append([b"one"])
+    log.sync()
+    log.close()
+    again = Log(path, owner=MINE)
+    assert (again.opened, again.records) == (2, [b"one", b"one"])
+    again.rewrite([(b"", b"both")])
+    again.close()
+    rewritten = Log(path, owner=MINE)
+    assert (rewritten.opened, rewritten.records) == (2, [b"both"])
+    rewritten.close()

@@ -120,17 +120,17 @@ def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
 
 
-@pytest.mark.parametrize("written_as", [3, 4, 5])
+@pytest.mark.parametrize("written_as", [3, 4, 5, 6])
 def test_numbers_of_former_formats_are_taken_over_and_checked(tmp_path: Path, written_as: int) -> None:
-    """The third has no positions of what is in hand, the fifth does not say whose it is; a flipped bit is seen before
-    it is turned into the present one."""
+    """The third has no positions of what is in hand, the fifth does not say whose it is, the sixth not how often the
+    group was opened; a flipped bit is seen before it is turned into the present one."""
     steps = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
     steps.take_of(2, 5, whole=True)
     steps.hand(2, 1 << 16 | 5)
     steps.place(2, 7, 5)
     steps.displace(1, 6, 2, 5)
-    all_words = memoryview(bytes(steps._memory)).cast("Q").tolist()[:-3]
-    words = all_words[: 4 + 2 * CLOCK_NODES_MAX] if written_as == 3 else all_words
+    all_words = memoryview(bytes(steps._memory)).cast("Q").tolist()[:-2]
+    words = all_words[: {3: 4 + 2 * CLOCK_NODES_MAX, 6: None}.get(written_as, -2)]
     if written_as < 5:
         words = [word - (1 << 57) for word in words]
     check = written_as if written_as < 5 else written_as + 1
@@ -141,6 +141,7 @@ def test_numbers_of_former_formats_are_taken_over_and_checked(tmp_path: Path, wr
         assert (taken_over.taken, taken_over.messages[2], taken_over.handed[2]) == (5, 1, 1 << 16 | 5)
         assert taken_over.displaced == ({} if written_as == 3 else {(1, 6): (2, 5)})
         assert taken_over.places[2] == ((0, 0) if written_as == 3 else (7, 5))
+        assert taken_over.opened == 0
         taken_over.close()
     for byte in (16, 8 * 6, len(former) - 8):
         damaged = bytearray(former)
@@ -170,6 +171,18 @@ def test_counters_of_another_process_or_directory_are_refused(tmp_path: Path) ->
         again = ConsumerOffsets.at(path, own)
         assert again.taken == 3
         again.close()
+
+
+def test_counters_say_how_often_the_group_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "steps"
+    steps = ConsumerOffsets.at(path)
+    assert steps.opened == 0
+    steps.note_opened(3)
+    steps.take(1)
+    steps.close()
+    again = ConsumerOffsets.at(path)
+    assert (again.opened, again.taken) == (3, 1)
+    again.close()
 
 
 class Watched:

@@ -94,12 +94,13 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
     found = next((each for each in status["groups"] if each["name"] == group), None)
     who = called(status["pid"], status["name"])
     waits = status["unopened"].get(group, "") if found is None else found["waits_for"]
+    if found is not None and found.get("failure"):  # a node of an earlier version does not say
+        waiting = f"; it waits for {waits}" if waits else ""
+        raise UsageError(f"{who} is out of group {group!r}: {found['failure']}{waiting}")
     if waits:
         raise UsageError(f"group {group!r} is not open at {who} yet: it waits for {waits}")
     if found is None:
         raise UsageError(f"{who} is in no group {group!r}")
-    if found.get("failure"):  # a node of an earlier version does not say
-        raise UsageError(f"{who} is out of group {group!r}: {found['failure']}")
     if "view" not in found:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
     view: dict[str, Any] | None = found["view"]

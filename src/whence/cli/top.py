@@ -169,7 +169,8 @@ def _views(groups: list[dict[str, Any]]) -> tuple[Table, Table]:
 def _place(group: dict[str, Any]) -> str:
     """Return what a process is in a group, where there is more to say than that it is a member."""
     if group.get("failure"):
-        return f"ended: {group['failure']}"
+        waiting = f"; waits for {group['waits_for']}" if group["waits_for"] else ""
+        return f"ended: {group['failure']}{waiting}"
     if not group["member"]:
         return NOT_OPEN.format(group["waits_for"]) if group["waits_for"] else "not a member"
     overlay = "" if "view" in group else _overlay(group["overlay"])

@@ -35,6 +35,9 @@ class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=
     """Whether only a sender with the right to write may send it. A bundle in an item always requires that right of its
     publisher."""
 
+    needs_its_sender: ClassVar[bool] = False
+    """Whether it counts only while its sender is there: who reads it late must not act for somebody who gave up."""
+
     def is_valid(self) -> bool:
         """Tell whether the fields agree with each other; each alone was checked when it was read."""
         return True

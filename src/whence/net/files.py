@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from weakref import WeakSet, WeakValueDictionary
 
@@ -49,13 +50,17 @@ class GroupFiles:
             journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
             self._data.check_stored(group, [journal, counters])
             owner = self._data.owner()
-            offsets = ConsumerOffsets.at(counters, owner)
-            try:
-                self.storage[group] = GroupStorage(Commit(Log(journal, owner=owner)), offsets)
-            except BaseException:
-                offsets.close()
-                raise
-            self._data.note_stored(group)
+            with ExitStack() as opened:
+                offsets = ConsumerOffsets.at(counters, owner)
+                opened.callback(offsets.close)
+                kept = Log(journal, owner=owner)
+                opened.callback(kept.close)
+                number = self._data.begin_opening(group, (counters, offsets.opened), (journal, kept.opened))
+                offsets.note_opened(number)  # before the journal: see store/owner.py
+                kept.note_opened(number)
+                self._data.note_opened(group, number)
+                opened.pop_all()
+            self.storage[group] = GroupStorage(Commit(kept), offsets)
         storage = self.storage[group]
         records, storage.commit.log.records = storage.commit.log.records, []
         return storage, records

@@ -74,6 +74,7 @@ class Link(asyncio.BufferedProtocol):
         self.paused = False
         self.fresh = True
         """Bytes have arrived since this was last set to False."""
+        self.reads = 0
         self.closing = False
         """Whatever still arrives is no longer read."""
         self.reason = "closed by the peer"
@@ -104,6 +105,7 @@ class Link(asyncio.BufferedProtocol):
     def buffer_updated(self, size: int) -> None:
         """Take the packets that have arrived in full."""
         self.fresh = True
+        self.reads += 1
         try:
             for body in self._frames.cut(size):
                 packet = decode_body(body)  # it does not refer to the body
@@ -154,6 +156,11 @@ class Link(asyncio.BufferedProtocol):
     def waiting_bytes(self) -> int:
         """Return the number of bytes that the transport has not sent yet."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    @property
+    def is_ending(self) -> bool:
+        """Tell whether either end has closed the connection."""
+        return self.closing or self.transport is None or self.transport.is_closing()
 
     def close(self, reason: str, *, gently: bool = False) -> None:
         """End the connection; `gently`: after everything written has gone out."""

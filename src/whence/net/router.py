@@ -7,10 +7,11 @@ admits; and bundles that a peer relays and that cannot be their publisher's are 
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from whence.core.links.addresses import Addresses
 from whence.core.links.detector import Ping, Pong
-from whence.core.links.presence import Presence
+from whence.core.links.presence import Place, Presence
 from whence.core.links.reached import Reached
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
@@ -23,6 +24,7 @@ from whence.net.peers import PeerTable
 from whence.net.permits import Permits
 from whence.net.presence import PresenceExchange
 from whence.net.provenance import HEARSAY, without_contradicted
+from whence.net.requests import Requests
 from whence.types import Process
 from whence.wire.items import Packet
 
@@ -46,6 +48,7 @@ class PacketRouter:
         self._drivers, self._peers, self._outboxes = drivers, peers, outboxes
         self._addresses, self._heartbeat, self._presence = addresses, heartbeat, presence
         self._permits, self._counts = permits, counts
+        self._requests = Requests(counts)
 
     def route(self, link: Link, packet: Packet, size: int) -> None:
         """Take a packet from a connection. Raises RemoteProtocolError for one in another's name."""
@@ -64,10 +67,11 @@ class PacketRouter:
                 packet,
                 peer if packet.incarnation == peer.incarnation else Process(packet.pid, packet.incarnation),
                 size,
+                link,
             )
 
-    def to_group(self, packet: Packet, sender: Process, size: int) -> None:
-        """Hand a packet to its group's member."""
+    def to_group(self, packet: Packet, sender: Process, size: int, link: Link | None = None) -> None:
+        """Hand a packet to its group's member; `link`: the connection that it came on, if it came on one."""
         group, item = packet.group, packet.items[0]
         driver = self._drivers.get(group)
         if driver is None:
@@ -78,10 +82,20 @@ class PacketRouter:
             if packet.to_incarnation == driver.context.me.incarnation:
                 driver.reached(packet.pid, item.last, item.waited_us / 1e6, item.left_out)
         elif isinstance(item, Presence):
+            if item.place == Place.GONE:
+                self._requests.withdraw(group, packet.pid)
             self._presence.hear(driver, sender, item)
+        elif item.needs_its_sender and link is not None and len(packet.items) == 1:
+            hand_in = partial(self._asked, group, packet, sender, size)
+            self._requests.take(group, packet.pid, link, hand_in)
         elif _is_hearsay(packet):
             self._hearsay(driver, packet, sender, size)
         else:
+            driver.packet(packet, sender, size)
+
+    def _asked(self, group: str, packet: Packet, sender: Process, size: int) -> None:
+        """Hand in a request of somebody who is still there, if the group still is."""
+        if (driver := self._drivers.get(group)) is not None:
             driver.packet(packet, sender, size)
 
     def _refuse(self, driver: Driver, packet: Packet) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from whence.errors import StorageError
 from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
-from whence.store.log import WHAT_TO_DO, make_directory
+from whence.store.log import WHAT_TO_DO, make_directory, sync_directory
 from whence.store.owner import Owner
 
 _TAKEN, _REPORTED, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
@@ -33,23 +33,28 @@ DISPLACED_MAX = 512
 the oldest are forgotten, and come again at positions that no event had."""
 _OWNER = _DISPLACED + 2 * DISPLACED_MAX
 """One more than the owner's pid, and the number of its data directory; 0 while nobody has said whose they are."""
-_FORMAT = _OWNER + 2
+_OPENED = _OWNER + 2
+"""How often the group was opened."""
+_FORMAT = _OPENED + 1
 """Where the numbers are in the file."""
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 6
+_FORMAT_NOW = 7
 _CHECK, _VALUE_BITS = 127, 57
 """A word is a number and, above it, one more than what is left of it after division: every single bit makes a
 difference to that, and no word is zero."""
 _WRITTEN = 1 << _VALUE_BITS
 """Zero, as a word."""
 _VALUE = _WRITTEN - 1
-_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES = 8 * _HANDED, 8 * (_PLACED + 1), 8 * (_OWNER + 1)
+_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES, _SIXTH_BYTES = [
+    8 * places for places in (_HANDED, _PLACED + 1, _OWNER + 1, _OPENED + 1)
+]
 _FOURTH = 4 << _VALUE_BITS | 4
 """A file of the first format counts whole messages, and the parity of their sum tells which counts; one of the third
-has no places; one of the fourth says so in its last word, and is as long as one of the fifth, which has no owner. In
-the third and fourth, what is above a number is what is left."""
+has no places; one of the fourth says so in its last word, and is as long as one of the fifth, which has no owner; one
+of the sixth does not say how often the group was opened. In the third and fourth, what is above a number is what is
+left."""
 
 _EVENT_BITS, _NODE_BITS = 16, 10
 _MESSAGE = 1 << _EVENT_BITS + 1
@@ -84,6 +89,8 @@ class ConsumerOffsets:
         self.places = [_place(word) for word in numbers[_PLACED:_DISPLACED]]
         """Of the message that each node's events were last handed out from: the position of its first event, and its
         number of events."""
+        self.opened = numbers[_OPENED]
+        """How often the group was opened; 0 where an earlier version wrote them."""
         keys, places = numbers[_DISPLACED:_OWNER:2], numbers[_DISPLACED + 1 : _OWNER : 2]
         self._displaced = {slot: key for slot, key in enumerate(keys) if key}
         self.displaced = {
@@ -127,12 +134,22 @@ class ConsumerOffsets:
 
     def _belong_to(self, owner: Owner, path: Path) -> None:
         """Note whose they are. Raises StorageError, and closes them, where they are another's."""
-        pid, directory = [word & _VALUE for word in self._places[_OWNER:_FORMAT]]
+        pid, directory = [word & _VALUE for word in self._places[_OWNER:_OPENED]]
         if pid and (why := owner.refuses(Owner(pid - 1, directory))):
             self.close()
             raise StorageError(f"the counter {path} {why}; nothing was changed: {WHAT_TO_DO}")
         self._places[_OWNER + 1] = _sealed(owner.directory or directory)
         self._places[_OWNER] = _sealed(owner.pid + 1)
+
+    def note_opened(self, number: int) -> None:
+        """Note how often the group was opened, on disk before this returns. Raises StorageError."""
+        self._places[_OPENED] = _sealed(number)
+        self.opened = number
+        try:
+            if isinstance(self._memory, mmap.mmap):
+                self._memory.flush()
+        except OSError as error:
+            raise StorageError(f"the counter cannot be kept: {error.strerror or error}; make room") from error
 
     def take(self, events: int) -> None:
         """Count events that the application has taken, in the order it was handed them."""
@@ -242,13 +259,15 @@ def _checked(places: Sequence[int], written_as: int) -> list[int]:
 def _convert(path: Path) -> None:
     """Replace a file of an earlier format by one of the present format. Raises OSError."""
     size = path.stat().st_size
-    if size not in (_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES):
+    if size not in (_FIRST_BYTES, _THIRD_BYTES, _FIFTH_BYTES, _SIXTH_BYTES):
         return
     former = memoryview(path.read_bytes()).cast("Q").tolist()
     if size == _FIRST_BYTES:
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
+    elif size == _SIXTH_BYTES:
+        *numbers, _ = _checked(former, 6)
     elif size == _FIFTH_BYTES and former[-1] != _FOURTH:
         *numbers, _ = _checked(former, 5)
     else:
@@ -267,3 +286,4 @@ def _put(path: Path, words: bytes) -> None:
     finally:
         os.close(handle)
     fresh.replace(path)
+    sync_directory(path.parent)

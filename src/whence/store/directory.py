@@ -49,6 +49,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     """The pids of the processes with names that this one has met: groups know them by these."""
     directory: int = 0
     """A number of its own, by which its files are known; 0: it stored groups before there were such numbers."""
+    opened: dict[str, int] = {}
+    """How often each stored group was opened, where that is counted."""
 
 
 class DataDirectory:
@@ -82,6 +84,7 @@ class DataDirectory:
             incarnations=before.incarnations,
             name=name or before.name,
             names=before.names,
+            opened=before.opened,
             directory=before.directory or (0 if before.groups else 1 + secrets.randbits(DIRECTORY_BITS - 1)),
         )
         self._is_written = self._identity == found
@@ -138,11 +141,25 @@ class DataDirectory:
                 f"{' and '.join(missing)} of group {group!r} was kept in the data directory and is gone: {WHAT_TO_DO}"
             )
 
-    def note_stored(self, group: str) -> None:
-        """Record that the files of a group exist from now on. Raises StorageError."""
-        name = self.stem(group).name
-        if name not in self._identity.groups:
-            self._write(replace(self._identity, groups=[*self._identity.groups, name]))
+    def begin_opening(self, group: str, counter: tuple[Path, int], journal: tuple[Path, int]) -> int:
+        """Return the number of an opening of a group that is stored, of which each file says how often it was opened.
+        Raises StorageError where a file is older than the rest."""
+        (steps, counted), (log, written) = counter, journal
+        noted = self._identity.opened.get(self.stem(group).name, 0)
+        for file, number, others in ((steps, counted, max(written, noted)), (log, written, noted)):
+            if number < others:
+                raise StorageError(
+                    f"{file} of group {group!r} is older than the rest of its data directory: it is from opening "
+                    f"{number} of the group, and the rest from opening {others}; nothing was changed: {WHAT_TO_DO}"
+                )
+        return max(counted, written) + 1
+
+    def note_opened(self, group: str, number: int) -> None:
+        """Record that the files of a group exist from now on, and say that this is its opening of a number. Raises
+        StorageError."""
+        name, known = self.stem(group).name, self._identity
+        groups = known.groups if name in known.groups else [*known.groups, name]
+        self._write(replace(known, groups=groups, opened={**known.opened, name: number}))
 
     def close(self) -> None:
         """Unlock it for other processes."""

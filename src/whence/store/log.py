@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
 from whence.store.journal import HEAD_BYTES, Damage, OtherFormat, head, read
-from whence.store.owner import Owner, owner_in, owner_record
+from whence.store.owner import Owner, opening_in, opening_record, owner_in, owner_record
 from whence.wire.frame import frame_start
 
 log = logging.getLogger("whence.store")
@@ -122,6 +122,8 @@ class Log:
         """
         self.path = path
         self._owner = [] if owner is None else [owner_record(owner)]
+        self.opened = 0
+        """How often the group was opened; 0 where an earlier version wrote the journal."""
         self.syncs = 0
         self._pending: list[bytes] = []
         """Two pieces for each record: what it begins with, and the rest."""
@@ -156,6 +158,9 @@ class Log:
             ) from None
         found = [owner_in(record) for record in self.records]
         self.records = [record for record, whose in zip(self.records, found, strict=True) if whose is None]
+        openings = [opening_in(record) for record in self.records]
+        self.records = [record for record, number in zip(self.records, openings, strict=True) if number is None]
+        self.opened = max([number for number in openings if number is not None], default=0)
         owners = [whose for whose in found if whose is not None]
         self._is_owned = bool(owners)
         if why := next(filter(None, map(owner.refuses, owners)), "") if owner is not None else "":
@@ -170,6 +175,12 @@ class Log:
         if synced < self.size:  # written and perhaps not durable: it counts from now on
             self._file.sync()
             self._file.overwrite(head(self.size))
+
+    def note_opened(self, number: int) -> None:
+        """Note how often the group was opened, durably. Raises StorageError."""
+        self.opened = number
+        self.append([opening_record(number)])
+        self.sync()
 
     def append(self, records: Iterable[bytes], mark: bytes = b"") -> None:
         """Accept records in order, each prefixed with the mark; not durable yet. Raises StorageError.
@@ -215,7 +226,8 @@ class Log:
         """
         self._check()
         pending = self.pending if pending is None else pending
-        pieces = _framed(chain(((b"", record) for record in self._owner), records))
+        opening = [opening_record(self.opened)] if self.opened else []
+        pieces = _framed(chain(((b"", record) for record in (*self._owner, *opening)), records))
         try:
             file = _put_in_place(self.path, pieces)
         except OSError as error:

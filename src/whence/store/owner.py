@@ -1,8 +1,12 @@
-"""Whose a file of a group is: every journal and every counter says it, because people copy such files.
+"""Whose a file of a group is, and how often the group was opened: every journal and every counter says it, because
+people copy such files.
 
 Law: a file that says it is another process's, or of another data directory, is not opened. What a member reads there
 would be another member's promises and another application's progress, and nothing that it said could be believed.
-Files of earlier versions do not say whose they are. They are opened, and say it from then on.
+The files of a group are of one age. Each opening has a number, which is on disk in the counter, then in the journal,
+then in the directory's identity, before anything else happens: so wherever a process is killed, the counter has at
+least the journal's number, and both have at least the identity's. A file with less was put back from an older copy.
+Files of earlier versions say neither. They are opened, and say it from then on.
 """
 
 from struct import Struct as Layout
@@ -13,8 +17,9 @@ DIRECTORY_BITS = 56
 """What a directory's number may have, so that a counter can hold it."""
 
 _RECORD = Layout("<IQ")
-_MARK = b"\xc1whence owner\x00"
-"""No record of a member or a driver begins like this."""
+_MARK, _OPENED = b"\xc1whence owner\x00", b"\xc1whence opened\x00"
+"""No record of a member or a driver begins like these."""
+_OPENING = Layout("<Q")
 
 
 class Owner(NamedTuple):
@@ -44,5 +49,20 @@ def owner_in(record: bytes) -> Owner | None:
         return None
     try:
         return Owner(*_RECORD.unpack(record[len(_MARK) :]))
+    except LayoutError:
+        return None
+
+
+def opening_record(number: int) -> bytes:
+    """Return the record by which a journal says how often its group was opened."""
+    return _OPENED + _OPENING.pack(number)
+
+
+def opening_in(record: bytes) -> int | None:
+    """Return how often a group was opened, None if the record says something else."""
+    if not record.startswith(_OPENED):
+        return None
+    try:
+        return int(_OPENING.unpack(record[len(_OPENED) :])[0])
     except LayoutError:
         return None

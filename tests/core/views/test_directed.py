@@ -824,6 +824,23 @@ def restarts_with_what_must_wait(bug: str | None) -> bool:
     return all(set(group.log[pid]) == {*causes, last} for pid in (0, 1))
 
 
+def publishes_before_what_it_had_comes_again(bug: str | None) -> bool:
+    """T47: a member publishes while its application has an event in hand, and crashes. What it publishes next follows
+    that event, too, which has not come again yet."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.slow, group.mute = {1}, {0, 2}
+    first = group.publish(0)
+    group.flow()
+    group.publish(1)
+    group.crash(1)
+    group.slow = set()
+    group.log[1].clear()
+    group.restart(1)
+    group.publish(1)
+    group.wait(3 * SECOND)
+    return first in group.log[1]
+
+
 def speaks_before_it_acknowledges(bug: str | None) -> bool:
     """T50: a newcomer opens in a view without a dead member, whose last event it lacks; what it publishes then comes to
     the others before its acknowledgement, which says what it lacks."""
@@ -1021,6 +1038,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("forgets_what_waits", restarts_with_what_must_wait),
+    ("says_that_it_came", publishes_before_what_it_had_comes_again),
     ("misses_nobody", ends_behind_an_open_connection),
     ("own_mark_as_promise", comes_with_another),
     ("forgets_what_it_left_out", restarts_after_leaving_out),

@@ -6,7 +6,7 @@ item need say which incarnation of a peer it means. Numbers per member are in th
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta, field
 
@@ -107,6 +107,7 @@ class Fetch(Item, frozen=True, tag=93):
 class JoinRequest(Item, frozen=True, tag=94):
     """Add the process that sends this to the group. `at` is the epoch from the last hint; 0: none."""
 
+    needs_its_sender: ClassVar[bool] = True
     at: Epoch
     replace: bool = False
     """It replaces the member that has its number, even if that one is not known to be gone."""

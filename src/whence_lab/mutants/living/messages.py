@@ -231,6 +231,13 @@ class WaitsForEveryCut(ViewState):
         return bool(self.open_cuts)
 
 
+class SaysThatItCame(ViewState):
+    """Says by its messages what it has, though what they follow in part has to come again after a crash (T47)."""
+
+    def awaits_begun(self) -> bool:
+        return False
+
+
 class ReportsWhatIsThere(Participant):
     """Does not report what it acted on and has no more (T39)."""
 

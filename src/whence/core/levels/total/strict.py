@@ -7,6 +7,7 @@ hand-out waits until every member has promised to publish only later (core/views
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from whence.core.ready import RandomSource
 from whence.core.views.member import ViewMember
@@ -29,7 +30,7 @@ class StrictSettings(Struct, frozen=True, kw_only=True):
     """The sequence has no omissions."""
     uniform: bool = False
     """Whether nothing is handed out before a quorum of the voters has it: then even those that die or are removed were
-    handed a prefix of the sequence."""
+    handed a prefix of the sequence. It implies `majority`: else no journal would have what is waited for."""
     promise_pause_ns: int = 200_000
     """In the long run a member that has told its clock, by a message or a beat, pauses this long before the next beat,
     times the number of others beyond two. Longer: fewer packets under load, and events wait longer for their place."""
@@ -54,8 +55,9 @@ class StrictMember(ViewMember):
     order: TotalOrder
 
     def __init__(self, me: Process, settings: StrictTotalSettings, rng: RandomSource, *, remembers: bool) -> None:
+        views = replace(settings.views, majority=True) if settings.strict.uniform else settings.views
         super().__init__(
-            me, settings.views, settings.limits, rng, remembers=remembers, pause_ns=settings.strict.promise_pause_ns
+            me, views, settings.limits, rng, remembers=remembers, pause_ns=settings.strict.promise_pause_ns
         )
         self.order.owe = self.beats.owe
         self.links.told_all = self.beats.told

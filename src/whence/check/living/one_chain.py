@@ -46,7 +46,8 @@ def _judge_row(living: Living, findings: Findings, row: Row, view: View) -> None
     pids = [member.pid for member in view.members]
     first = living.views[view.grp, view.epoch]
     wrong = None
-    if (view.members, view.voters or first.voters) != (first.members, first.voters or view.voters):
+    other_voters = bool(view.voters and first.voters) and view.voters != first.voters
+    if view.members != first.members or other_voters:
         wrong = f"entered another {which(view.epoch)} than others did: {_told(view)}, not {_told(first)}"
     elif row[0] not in pids:
         wrong = f"entered {which(view.epoch)}, which it is not in"

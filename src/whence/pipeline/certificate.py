@@ -60,7 +60,6 @@ class FaultFreeRun(NamedTuple):
     grp: str
     slots: dict[tuple[int, int], tuple[int, int]]
     members: int
-    has_keys: bool
 
 
 # --- which runs ---
@@ -93,7 +92,7 @@ def fault_free_runs(events: Events) -> dict[str, FaultFreeRun]:
         for_all = all(row[name] in (None, sorted(nodes)) for row in rows for name in ("dests_low", "dests_high"))
         if plain and for_all and {node for node, _ in lives[run_id]} <= nodes:
             slots = {(row[M_PID], row[M_INC]): (at, row["first"]) for at, row in enumerate(rows)}
-            fault_free[run_id] = FaultFreeRun(grp, slots, len(nodes), any(row["has_keys"] for row in rows))
+            fault_free[run_id] = FaultFreeRun(grp, slots, len(nodes))
     return fault_free
 
 
@@ -105,7 +104,6 @@ def publishers_table(events: DataFrame) -> DataFrame:
         .groupBy(RUN_ID, M_PID, M_INC)
         .agg(
             F.min(M_SEQ).alias("first"), F.min(GRP).alias("grp_low"), F.max(GRP).alias("grp_high"),
-            F.bool_or(F.col(K_HI).isNotNull()).alias("has_keys"),
             F.min(F.array_sort(DESTS)).alias("dests_low"), F.max(F.array_sort(DESTS)).alias("dests_high"),
             (F.bool_and(own) & (F.max(M_SEQ) - F.min(M_SEQ) + 1 == F.count("*"))).alias("is_plain"),
         )

@@ -113,7 +113,7 @@ class LivingTables(RunTables):
     def members(self) -> DataFrame:
         """Every membership; `is_joiner`: it came after the group began, `late`: and so begins anywhere in the sequence
         of a strict group. `moved_on`: the process went on in another generation."""
-        found = self.keep(membership_table(self.runs, self.steps, self.views))
+        found = self.keep(membership_table(self.steps, self.views))
         named = union(
             [
                 found.filter(F.col(JOINED).isNotNull()).select(RUN_ID, GRP, JOINED),

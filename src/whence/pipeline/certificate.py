@@ -255,7 +255,7 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
     shown = [
         (F.bool_and(OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
         F.sum(F.when(is_event, F.col("delivered")).otherwise(0)).alias("deliveries"),
-        F.count_if(is_event).alias("events"),
+        F.count_if(is_event).alias("events"), F.count_if(~is_event).alias("strangers"),
         F.sum(F.when(is_event & (F.col(AT) > 0), F.col("delivered")).otherwise(0)).alias("successors"),
         F.min("delivered").alias("least"), F.count_if(live).alias("live_events"),
         F.min(F.when(live, F.col("delivered"))).alias("live_least"),

@@ -477,3 +477,11 @@ def damaged(trace: Trace, way: Way, seed: int) -> Trace | None:
     other = copy(trace)
     other.run = msgspec.structs.replace(trace.run, digest=None)
     return way(other, Random(seed))
+
+
+def damaged_in_turn(trace: Trace, seed: int, *ways: Way) -> Trace | None:
+    """Return a copy damaged in several ways, one after the other."""
+    other: Trace | None = trace
+    for way in ways:
+        other = None if other is None else damaged(other, way, seed)
+    return other

@@ -26,8 +26,17 @@ from tests.check.living.living_builder import (
 from tests.check.living.living_worlds import living_world
 from tests.check.living.test_events import builder_with_dead_voters
 from tests.check.worlds import causal_world
-from tests.pipeline.damage import damaged, without_traffic
-from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves, shift_epochs
+from tests.pipeline.damage import damaged, damaged_in_turn, rows_shipped_twice, without_traffic
+from tests.pipeline.damage_living import (
+    ALL_WAYS,
+    begun_again,
+    everybody_leaves,
+    forced_by_an_operator,
+    published_in_another_view,
+    shift_epochs,
+    view_of_another_epoch,
+    voters_altered,
+)
 from tests.pipeline.engines import verify, write_report
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
@@ -94,7 +103,36 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
         worse = damaged(trace, way, number)
         if worse is not None:
             made[f"{name}-{way.__name__}-{number}"] = worse
+    return made | twice_damaged(bases, count // 4, rng)
+
+
+def twice_damaged(bases: list[tuple[str, Trace]], count: int, rng: Random) -> dict[str, Trace]:
+    """Traces damaged in two ways, every second one by force in the end: a generation that the rest does not fit."""
+    made: dict[str, Trace] = {}
+    number = 0
+    while len(made) < count:
+        number += 1
+        name, trace = rng.choice(bases)
+        ways = (rng.choice(ALL_WAYS), forced_by_an_operator if number % 2 else rng.choice(ALL_WAYS))
+        worse = damaged_in_turn(trace, number, *ways)
+        if worse is not None:
+            made[f"{name}-{ways[0].__name__}-{ways[1].__name__}-{number}"] = worse
     return made
+
+
+def once_apart() -> dict[str, Trace]:
+    """Traces of which different things were said once: an event and its deliveries in different generations, latest
+    views that are not the same to all, and a view that says of its voters only once that there are none."""
+    apart = [
+        damaged_in_turn(forced_out(gone=False).trace, 100_030, published_in_another_view, forced_by_an_operator),
+        damaged_in_turn(orphaned(forced=True).trace, 100_176, published_in_another_view, rows_shipped_twice),
+        damaged_in_turn(orphaned(forced=False).trace, 100_245, begun_again, voters_altered),
+    ]
+    alone = damaged(decided_alone(heard=False).trace, view_of_another_epoch, 8)
+    if alone is not None:
+        apart.append(damaged_in_turn(alone, 100_147, begun_again, forced_by_an_operator))
+    assert None not in apart
+    return {f"apart-{number}": trace for number, trace in enumerate(apart) if trace is not None}
 
 
 def disagreements(spark: SparkSession, directory: Path, names: list[str]) -> tuple[list[str], Counter[tuple[str, str]]]:
@@ -115,8 +153,8 @@ def disagreements(spark: SparkSession, directory: Path, names: list[str]) -> tup
 def test_check_and_verify_say_the_same_of_every_promise_of_living_groups(
     spark: SparkSession, tmp_path: Path, long_mode: bool
 ) -> None:
-    """60 traces, 1,200 in long mode, by 19 promises."""
-    made = traces(1200 if long_mode else 60, seed=1)
+    """79 traces, 1,504 in long mode, by 19 promises."""
+    made = traces(1200 if long_mode else 60, seed=1) | once_apart()
     for name, trace in made.items():
         trace.run.run_id = name
         write_trace(tmp_path, trace)

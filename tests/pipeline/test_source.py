@@ -114,7 +114,10 @@ def test_what_cannot_be_read_is_said_in_one_sentence(spark: SparkSession, tmp_pa
         spark.read.format("whence").option("group", "alps").load(str(tmp_path / "nowhere")).count()
     behind_a_uri = LiveSource({"path": "s3a://bucket/live", "group": "alps"})
     for reader in (behind_a_uri.reader, behind_a_uri.streamReader):
-        with pytest.raises(UsageError, match=r"not s3a://bucket/live: Spark gives .* gather --follow\) reads"):
+        with pytest.raises(
+            UsageError,
+            match=r"not s3a://bucket/live: Spark gives .* gather --follow\) reads .*api\.read_trace and read_logs",
+        ):
             reader(None)
 
 

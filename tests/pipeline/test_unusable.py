@@ -24,6 +24,8 @@ from whence.pipeline import api
 from whence.pipeline.batch import merge_on
 from whence.pipeline.events import find_input
 from whence.pipeline.local.session import local_session
+from whence.pipeline.metrics import measures, run_metrics
+from whence.pipeline.verify import verify as judge_tables
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -118,6 +120,69 @@ def test_a_description_of_another_run_than_its_directory_is_called_after_is_not_
         code, told, err = printed(capsys, *arguments)
         assert (code, "verdicts" in told) == (2, False)
         assert said in err
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def parameter(name: str, value: Any) -> Change:
+    return lambda run: run | {"parameters": run["parameters"] | {name: value}}
+
+
+BESIDE_THE_POINT: list[tuple[Change, str]] = [
+    (lambda run: run | {"groups": {"g": [1 << 40]}}, "Expected `int` <= 2147483647 - at `$.groups["),
+    (lambda run: run | {"rows": -5}, "Expected `int` >= 0 - at `$.rows`"),
+    (lambda run: run | {"forgetful": [[1 << 40, 1]]}, "Expected `int` <= 2147483647 - at `$.forgetful["),
+    (lambda run: run | {"phases": dict.fromkeys(("heal_at", "live_from", "live_until", "deadline_ns"), 1 << 62)},
+     "Expected `int` <= 2305843009213693952 - at `$.phases."),
+    (lambda run: run | {"epsilon": 1 << 60, "tick_ns": 1 << 60}, "is longer than any run"),
+    (lambda run: run | {"reach_min": 7.5}, "Expected `float` <= 1.0 - at `$.reach_min`"),
+    (parameter("drift_max", "x"), "its parameter drift_max is 'x'"),
+    (parameter("ticket_round_ns", None), "its parameter ticket_round_ns is None"),
+    (parameter("tickets", 1 << 40), "its parameter tickets is 1099511627776"),
+    (parameter("promises", "fifo"), "its parameter promises is 'fifo' and must be a list of names"),
+    (parameter("promises", ["fif"]), "no promise is called 'fif'; known are integrity, "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), BESIDE_THE_POINT)
+def test_a_description_with_values_that_no_run_has_is_refused_by_all_with_one_sentence(
+    tmp_path: Path, capsys: Capture, change: Change, said: str
+) -> None:
+    directory = write_trace(tmp_path, stopped_in_order("r"))
+    file, page = directory / RUN_FILE, ("--out", str(tmp_path / "page.html"))
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    local = ("--engine", "local")
+    for arguments in (
+        ["check"],
+        ["verify", *local],
+        ["metrics", "--out", str(tmp_path), *local],
+        ["report", *page, *local],
+    ):
+        code, told, err = printed(capsys, arguments[0], str(directory), *arguments[1:])
+        assert (code, "verdicts" in told) == (2, False)
+        assert said in err
+
+
+def test_numbers_that_leave_no_room_to_reckon_with_them_are_named_as_such(spark: SparkSession, tmp_path: Path) -> None:
+    """`check` reckons with numbers of any size."""
+    directory = write_trace(tmp_path, stopped_in_order("r"))
+
+    def largest(table: Any) -> Any:
+        numbers = pa.array([2**63 - 1 - row for row in range(len(table))], pa.int64())
+        return table.set_column(table.schema.get_field_index("ev"), "ev", numbers)
+
+    rewrite(next((directory / "kind=deliver").glob("*.parquet")), largest)
+    with pytest.raises(TraceError, match="a number in it is too large"):
+        judge_tables(spark, [tmp_path])
+    with local_session() as local, pytest.raises(TraceError, match="a number in it is too large"):
+        judge_tables(local, [tmp_path])
+    with (
+        local_session() as local,
+        pytest.raises(TraceError, match="a number in it is too large"),
+        measures(local, find_input([tmp_path])) as tables,
+    ):
+        run_metrics(tables).collect()
 
 
 # --- metrics and report ---

@@ -48,6 +48,11 @@ STRICT: Final = ("strict_total", "uniform")
 KEYED: Final = tuple(level for level, promises in PROMISES_OF.items() if "keys" in promises)
 """The levels whose mergers give every event a key, and hold it until its place in the order is known."""
 
+KNOWN: Final = tuple(
+    dict.fromkeys((*(name for promises in PROMISES_OF.values() for name in promises), *LIVING, *STRICT, "determinism"))
+)
+"""Every promise that some run can make."""
+
 
 def promises_of(run: Run) -> tuple[str, ...]:
     """Return what a run promises: its parameter `promises`, else what its level does. Raises UsageError.
@@ -57,7 +62,9 @@ def promises_of(run: Run) -> tuple[str, ...]:
     """
     stated = run.parameters.get("promises")
     if isinstance(stated, list | tuple):
-        return tuple(map(str, stated))
+        if unknown := [name for name in stated if name not in KNOWN]:
+            raise UsageError(f"no promise is called {unknown[0]!r}; known are {', '.join(KNOWN)}")
+        return tuple(stated)
     if is_living(run):
         strict = STRICT[: 1 + bool(run.parameters.get("uniform"))] if run.parameters.get("strict") else ()
         return (*LIVING, *strict)

@@ -60,7 +60,6 @@ class FaultFreeRun(NamedTuple):
     grp: str
     slots: dict[tuple[int, int], tuple[int, int]]
     members: int
-    has_keys: bool
 
 
 # --- which runs ---
@@ -93,7 +92,7 @@ def fault_free_runs(events: Events) -> dict[str, FaultFreeRun]:
         for_all = all(row[name] in (None, sorted(nodes)) for row in rows for name in ("dests_low", "dests_high"))
         if plain and for_all and {node for node, _ in lives[run_id]} <= nodes:
             slots = {(row[M_PID], row[M_INC]): (at, row["first"]) for at, row in enumerate(rows)}
-            fault_free[run_id] = FaultFreeRun(grp, slots, len(nodes), any(row["has_keys"] for row in rows))
+            fault_free[run_id] = FaultFreeRun(grp, slots, len(nodes))
     return fault_free
 
 
@@ -105,7 +104,6 @@ def publishers_table(events: DataFrame) -> DataFrame:
         .groupBy(RUN_ID, M_PID, M_INC)
         .agg(
             F.min(M_SEQ).alias("first"), F.min(GRP).alias("grp_low"), F.max(GRP).alias("grp_high"),
-            F.bool_or(F.col(K_HI).isNotNull()).alias("has_keys"),
             F.min(F.array_sort(DESTS)).alias("dests_low"), F.max(F.array_sort(DESTS)).alias("dests_high"),
             (F.bool_and(own) & (F.max(M_SEQ) - F.min(M_SEQ) + 1 == F.count("*"))).alias("is_plain"),
         )
@@ -252,18 +250,20 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
     known = each.join(F.broadcast(runs.select(RUN_ID, "live_from", "live_until", "deadline_ns")), RUN_ID)
     timed = T_TRUE in _about_payloads(wanted)
     live = F.col("sent_at").between(F.col("live_from"), F.col("live_until")) if timed else F.lit(False)
+    # What was delivered and never published is no event: nothing is at stake in it, and it lacks no time.
+    is_event = F.col("published") > 0
     shown = [
         (F.bool_and(OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
-        F.sum(F.when(F.col(SLOT).isNotNull(), F.col("delivered")).otherwise(0)).alias("deliveries"),
-        F.count_if(F.col("published") > 0).alias("events"),
-        F.sum(F.when(F.col(AT) > 0, F.col("delivered")).otherwise(0)).alias("successors"),
+        F.sum(F.when(is_event, F.col("delivered")).otherwise(0)).alias("deliveries"),
+        F.count_if(is_event).alias("events"), F.count_if(~is_event).alias("strangers"),
+        F.sum(F.when(is_event & (F.col(AT) > 0), F.col("delivered")).otherwise(0)).alias("successors"),
         F.min("delivered").alias("least"), F.count_if(live).alias("live_events"),
         F.min(F.when(live, F.col("delivered"))).alias("live_least"),
     ]  # fmt: skip
     if timed:
         took = F.col("last_at") - F.col("sent_at")
         shown += [
-            F.count_if(F.col("sent_at").isNull()).alias("untimed"),
+            F.count_if(is_event & F.col("sent_at").isNull()).alias("untimed"),
             F.bool_and(F.coalesce(F.col("first_at") >= F.col("sent_at"), F.lit(True))).alias("after_sent"),
             F.bool_and(F.when(live, (took <= F.col("deadline_ns")) & (F.col("whenever") == 0))).alias("in_time"),
         ]

@@ -15,13 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from whence.errors import UsageError
+from whence.errors import TraceError, UsageError
 from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Events, Input, SetAside, read_events, rows_by_run
 from whence.pipeline.frames import Column, DataFrame, F, SparkSession
 from whence.pipeline.promises.tickets import ticket_holds
-from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local
+from whence.pipeline.session import configure_for_size, first_line, is_connected, is_local, is_overflow
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, UriPath, move, remove
 from whence.trace.schema import (
@@ -125,12 +125,17 @@ class Measures(RunTables):
 def measures(spark: SparkSession, found: Input) -> Iterator[Measures]:
     """Yield the tables of some runs, and release them at the end. Raises TraceError."""
     configure_for_size(spark, found.bytes)
-    with TemporaryDirectory(prefix="whence-") as scratch:
-        tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
-        try:
-            yield tables
-        finally:
-            tables.close()
+    try:
+        with TemporaryDirectory(prefix="whence-") as scratch:
+            tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
+            try:
+                yield tables
+            finally:
+                tables.close()
+    except Exception as error:
+        if not is_overflow(error) or isinstance(error, UsageError):
+            raise
+        raise TraceError(f"the trace cannot be measured, a number in it is too large: {first_line(error)}") from error
 
 
 def run_metrics(tables: Measures) -> DataFrame:

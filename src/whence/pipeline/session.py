@@ -50,7 +50,6 @@ _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """They print every error with its Java stack before it is raised to the caller."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_WHERE_LOCAL = (str(Path(__file__).parents[2]),)
 
 _SETTINGS: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
@@ -277,6 +276,11 @@ def missing_module(error: BaseException) -> str | None:
 
 _CALLING: Final = re.compile(r"An error occurred while calling \S+$")
 _CAUSE: Final = re.compile(r"(?:Caused by)?: (?:[\w.$]+: )?(.+)")
+
+
+def is_overflow(error: BaseException) -> bool:
+    """Return whether an engine failed on a number that leaves no room to reckon with it."""
+    return any(word in str(error)[:2000] for word in ("ARITHMETIC_OVERFLOW", "Out of Range Error: Overflow"))
 
 
 def first_line(error: BaseException) -> str:

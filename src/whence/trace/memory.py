@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -10,17 +10,23 @@ from whence.trace.schema import COLUMNS_OF, Kind
 
 Row: TypeAlias = tuple[Any, ...]
 
+Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Time: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**61), le=2**61)]
+Part: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""What columns have room for, and sums of two of them: run.json is refused where it says more."""
+
 
 class Phases(msgspec.Struct, frozen=True):
     """When the run's faults stopped and what the liveness promises are measured on, in true time, ns."""
 
-    heal_at: int
+    heal_at: Time
     """From here on no fault is injected and every link works."""
-    live_from: int
+    live_from: Time
     """Events published from here …"""
-    live_until: int
+    live_until: Time
     """… to here are owed to every member that stays up from live_from to the end."""
-    deadline_ns: int
+    deadline_ns: Time
     """They are owed within this time after their publication."""
 
 
@@ -31,25 +37,25 @@ class Run(msgspec.Struct, kw_only=True):
     version: str
     level: str
     seed: int
-    nodes: list[int]
-    groups: dict[str, list[int]]
+    nodes: list[Int]
+    groups: dict[str, list[Int]]
     """Group to the members it was founded with; join and leave rows give the rest."""
     parameters: dict[str, Any] = {}
     durable: bool = False
     """A process remembers across crashes: its program order spans its incarnations, and it is owed what it missed."""
-    forgetful: list[tuple[int, int]] = []
+    forgetful: list[tuple[Int, Int]] = []
     """The incarnations (node, inc) that had no data directory, where others remember: each is a process of its own."""
-    reach_min: float = 1.0
+    reach_min: Part = 1.0
     """The part of owed deliveries that must happen: below 1 for levels that promise with high probability."""
     phases: Phases | None = None
-    tick_ns: int | None = None
-    epsilon: int | None = None
+    tick_ns: Count | None = None
+    epsilon: Count | None = None
     delta: int | None = None
     f: int | None = None
     k: int | None = None
     started: str | None = None
     digest: str | None = None
-    rows: int | None = None
+    rows: Count | None = None
     """How many rows its writer wrote: where fewer are there, some were lost since. None in traces of older writers."""
     names: dict[int, str] | None = None
     """The names of the processes that have one; None where none has."""

@@ -4,6 +4,7 @@ Law: read_trace(write_trace(d, t)) has the rows of t, kind by kind, in order. By
 TraceError and nothing else. Columns we do not know are ignored, so that later versions can add some.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ _NEVER_NULL = dict.fromkeys(Kind, _WHO) | dict.fromkeys((Kind.PUBLISH, Kind.DELI
 """Without these columns a row says nothing about any process."""
 _ON_VIEWS = {Kind.VIEW: (*_WHO, GRP, EPOCH)}
 """Of groups on views besides: rows of members that enter a view say which."""
+
+_REAL: dict[str, Callable[[float], bool]] = {
+    "drift_max": lambda part: 0 <= part < 1,
+    "ticket_round_ns": lambda time: 0 <= time < 2**53,
+}
+_WHOLE = ("tickets", "k")
 
 NO_ROWS = "the trace is incomplete: it has no rows at all, though the run names processes"
 
@@ -71,9 +78,28 @@ def parse_run(content: bytes | None, file: object) -> Run:
     if content is None:
         raise TraceError(f"{file} is missing: the run did not finish, or this is no directory of a run")
     try:
-        return msgspec.json.decode(content, type=Run)
+        run = msgspec.json.decode(content, type=Run)
+        _check_parameters(run)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise TraceError(f"{file} is not the description of a run: {error}") from error
+    return run
+
+
+def _check_parameters(run: Run) -> None:
+    """Make sure that judges can reckon with what a run says of itself. Raises ValueError that names what is wrong."""
+    for name, is_right in _REAL.items():
+        value = run.parameters.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not is_right(value):
+            raise ValueError(f"its parameter {name} is {value!r}")
+    for name in _WHOLE:
+        value = run.parameters.get(name)
+        if isinstance(value, int) and value > 2**31 - 1:
+            raise ValueError(f"its parameter {name} is {value!r}")
+    if (run.epsilon or 0) * (run.tick_ns or 0) > 2**61:
+        raise ValueError(f"its epsilon of {run.epsilon} ticks of {run.tick_ns} ns is longer than any run")
+    stated = run.parameters.get("promises", [])
+    if not isinstance(stated, list):
+        raise ValueError(f"its parameter promises is {stated!r} and must be a list of names")
 
 
 def _find_run(path: Path) -> Path:

@@ -280,7 +280,9 @@ class Living(History):
                 entered.append((Departure(inc, ev, row[AT_T_CLK]), now))
                 found[now].append(step)
             elif kind in AT_EPOCH:
-                found[self.label(grp, row[AT_EPOCH[kind]])].append(step)
+                of_event = self.number.get(row[KEY_OF], NO_EVENT)
+                epoch = row[AT_EPOCH[kind]] if of_event == NO_EVENT else self.epoch_of(of_event)
+                found[self.label(grp, epoch)].append(step)
             elif kind is Kind.NOTE and (event := self.number.get(row[KEY_OF], NO_EVENT)) != NO_EVENT:
                 if self.group_of(event) == now or row[KEY_OF][1] != row[0]:
                     found[self.group_of(event)].append(step)
@@ -369,7 +371,8 @@ class Living(History):
         pids = {each.pid for each in up}
         rows = [row for each in up for row in each.entered]
         rows += [row for row in self.trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE and row[0] in pids]
-        return {view.grp: view for view in sorted(map(self.view_at, rows), key=lambda view: view.epoch)}
+        epochs = {view.grp: view.epoch for view in sorted(map(self.view_at, rows), key=lambda view: view.epoch)}
+        return {grp: self.views[grp, epoch] for grp, epoch in epochs.items()}
 
     @cached_property
     def founding(self) -> dict[str, int]:

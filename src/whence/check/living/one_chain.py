@@ -12,7 +12,7 @@ each is judged by itself. Nothing rests on time. Costs one look per view row and
 from itertools import pairwise
 
 from whence.check.history import AT_GRP, AT_REASON
-from whence.check.living.members import AT_PIDS, WIPED, Living, Membership, View, view_of
+from whence.check.living.members import AT_PIDS, OUTSIDE, WIPED, Living, Membership, View, view_of
 from whence.check.verdict import Findings, Verdict, counted, which, who
 from whence.epochs import view_name
 from whence.trace.memory import Row
@@ -46,7 +46,8 @@ def _judge_row(living: Living, findings: Findings, row: Row, view: View) -> None
     pids = [member.pid for member in view.members]
     first = living.views[view.grp, view.epoch]
     wrong = None
-    if (view.members, view.voters or first.voters) != (first.members, first.voters or view.voters):
+    other_voters = bool(view.voters and first.voters) and view.voters != first.voters
+    if view.members != first.members or other_voters:
         wrong = f"entered another {which(view.epoch)} than others did: {_told(view)}, not {_told(first)}"
     elif row[0] not in pids:
         wrong = f"entered {which(view.epoch)}, which it is not in"
@@ -63,7 +64,9 @@ def _told(view: View) -> str:
 def _judge_step(living: Living, findings: Findings, before: View, view: View) -> None:
     for member in view.members:
         if member.joined != view.epoch and member not in before.members:
-            row = next(row for row in living.trace.rows[Kind.VIEW] if living.view_at(row) == view)
+            told = (row for row in living.trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE)
+            rows = (*living.trace.rows[Kind.VIEW], *told)  # nobody need have entered it
+            row = next(row for row in rows if living.view_at(row) == view)
             sentence = (
                 f"process {member.pid} is in {which(view.epoch)} as a member since {view_name(member.joined)}, "
                 f"and {which(before.epoch)} did not have that member"

@@ -19,6 +19,7 @@ LINE, FIRST = "line", "is_first"
 _EPOCH_BITS = 62
 _LATER = " (generation "
 _NAMED = (Kind.VIEW, Kind.PUBLISH, Kind.DELIVER, Kind.JOIN)
+_OF_EVENT = (Kind.PUBLISH, Kind.DELIVER, Kind.NOTE)
 
 
 def line_of(epoch: Column) -> Column:
@@ -74,8 +75,8 @@ def labelled(named: DataFrame, lines: DataFrame) -> DataFrame:
     )
     known = named.join(published, [RUN_ID, *MESSAGE], "left").withColumnRenamed(GRP, GROUP)
     tells = F.col(KIND).isin([kind.value for kind in _NAMED])
-    of_event = (F.col(KIND) == Kind.NOTE.value) & F.col("_event").isNotNull()
-    epoch = F.when(tells, F.col(EPOCH)).when(of_event, F.col(f"_event.{EPOCH}"))
+    of_event = F.col(KIND).isin([kind.value for kind in _OF_EVENT]) & F.col("_event").isNotNull()
+    epoch = F.when(of_event, F.col(f"_event.{EPOCH}")).when(tells, F.col(EPOCH))
     known = known.withColumns({LINE: line_of(epoch), "_tells": tells | of_event})
     known = known.join(F.broadcast(lines.drop(FIRST)), [RUN_ID, GROUP, LINE], "left")
     line = Window.partitionBy(RUN_ID, NODE, GROUP).orderBy(INC, EV).rowsBetween(Window.unboundedPreceding, -1)

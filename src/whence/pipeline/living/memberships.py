@@ -127,7 +127,7 @@ def _with_claims(steps: DataFrame, line: WindowSpec) -> DataFrame:
     return known.withColumns({"begins": begins, "asked": asked}).drop("_said", "own")
 
 
-def membership_table(runs: DataFrame, steps: DataFrame, views: DataFrame) -> DataFrame:
+def membership_table(steps: DataFrame, views: DataFrame) -> DataFrame:
     """Return every membership: whose it is, since which view, how it began and ended. `back`: it did something since
     its process was last restarted; who says nothing had ended, and died before the row that tells it."""
     here = place(F.col(INC), F.col(EV))

@@ -113,7 +113,7 @@ class LivingTables(RunTables):
     def members(self) -> DataFrame:
         """Every membership; `is_joiner`: it came after the group began, `late`: and so begins anywhere in the sequence
         of a strict group. `moved_on`: the process went on in another generation."""
-        found = self.keep(membership_table(self.runs, self.steps, self.views))
+        found = self.keep(membership_table(self.steps, self.views))
         named = union(
             [
                 found.filter(F.col(JOINED).isNotNull()).select(RUN_ID, GRP, JOINED),
@@ -190,11 +190,10 @@ class LivingTables(RunTables):
         up = self.members.filter("up")
         entered = self.view_rows.join(F.broadcast(up.select(*PROCESS)), list(PROCESS), "left_semi")
         told = self.outside_rows.join(F.broadcast(up.select(RUN_ID, NODE).distinct()), [RUN_ID, NODE], "left_semi")
-        rows = entered.select(RUN_ID, GRP, EPOCH, "members", "voters").unionByName(
-            told.select(RUN_ID, GRP, EPOCH, "members", "voters")
-        )
-        last = F.max_by(F.struct(F.col(EPOCH).alias("known"), "members", "voters"), EPOCH)
-        known = rows.groupBy(RUN_ID, GRP).agg(last.alias("last")).select(RUN_ID, GRP, "last.*")
+        rows = entered.select(RUN_ID, GRP, EPOCH).unionByName(told.select(RUN_ID, GRP, EPOCH))
+        last = rows.groupBy(RUN_ID, GRP).agg(F.max(EPOCH).alias(EPOCH))
+        known = last.join(self.views, [RUN_ID, GRP, EPOCH])
+        known = known.select(RUN_ID, GRP, F.col(EPOCH).alias("known"), "members", "voters")
         there = up.filter("back and not (ended or moved_on)").join(self.in_views, [*PROCESS, GRP])
         there = there.join(known.select(RUN_ID, GRP, F.col("known").alias(EPOCH)), [RUN_ID, GRP, EPOCH], "left_semi")
         there = there.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))

@@ -130,7 +130,7 @@ def _merged(session: Any, logs: Path, out: Path, groups: Sequence[str] | None, *
 def _tables(session: Any, file: Path) -> list[str]:
     """Return the rows of a file as queries in the columns of a log. Raises NotLocal."""
     if is_parquet(file):
-        return [_of_parquet(session, file)]
+        return [_of_parquet(file)]
     tables, rows = [], list[dict[str, Any]]()
     for number, line in enumerate(lines_of(file), 1):
         if line.strip():
@@ -141,7 +141,7 @@ def _tables(session: Any, file: Path) -> list[str]:
     return [*tables, *([_of_rows(session, rows)] if rows or not tables else [])]
 
 
-def _of_parquet(session: Any, file: Path) -> str:
+def _of_parquet(file: Path) -> str:
     try:
         schema = pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:

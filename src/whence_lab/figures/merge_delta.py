@@ -4,6 +4,8 @@ from itertools import pairwise
 
 from msgspec import structs
 
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
@@ -36,6 +38,7 @@ def measure(config: Config, seed: int) -> dict[str, float]:
     released = [row[_AT] - published[row[_ID : _ID + 3]] for row in trace.rows[Kind.DELIVER] if row[_NODE] in MERGERS]
     fullest = [row[_VALUE] for row in trace.rows[Kind.NOTE] if row[_REASON] == "buffer_bundles"]
     return {
+        "broken": sum(verdict.outcome is Outcome.BROKEN for verdict in judge(trace)),
         "lost_percent": 100 * (1 - facts["owed_delivered"] / facts["deliveries_expected"]),
         "latency_ms_max": max(released, default=0) / 1e6,
         "hold_ms_max": max(holds, default=0) / 1e6, "buffer": max(fullest, default=0),
@@ -72,6 +75,11 @@ def _delivered_by(data: Data) -> Finding:
         f"longest time in ms by δ, any run: {listed(points)}; nothing is lost with {', '.join(map(str, sorted(kept)))}"
     )
     return Finding(holds if kept else None, seen)
+
+
+def _in_order(data: Data) -> Finding:
+    most = max(band.most for _, band in data.curve("delta", "broken"))
+    return Finding(most == 0, f"promises broken in the worst run: {most:g}")
 
 
 def _bound(data: Data) -> list[Line]:
@@ -128,6 +136,12 @@ FIGURE = Figure(
             "a merger releases everything within δ + 3ε ticks and the one in which its publisher's clock was, in every "
             "run with a δ with which nothing is lost, so that delays keep the guarantee",
             _delivered_by,
+        ),
+        Check(
+            "Two mergers deliver what arrives at both in the same order, causes before their effects",
+            "4.2, Theorems 4.4 and 4.5",
+            "no promise of the level is broken in any run, whatever is lost",
+            _in_order,
         ),
     ),
 )

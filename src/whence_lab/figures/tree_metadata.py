@@ -363,8 +363,8 @@ FIGURE = Figure(
             "LoCaMu's metadata is exponential in the size of the safe neighbourhood",
             "5.6", "over f an exponential law explains more of the variance of its logarithm than a power law",
             _exponential_in_neighbourhood,
-            known="Headers name pairs of nodes of a neighbourhood, so they grow as a power of its size. What grows "
-            "exponentially is the neighbourhood, with f.",
+            known="Headers name pairs of nodes within f+1 hops, about as many as there are nodes within 2f+1: they are "
+            "proportional to its size. What grows exponentially is the neighbourhood, with f.",
         ),
         Check(
             "Headers that carry only what cannot be predicted, ours, are smaller",

@@ -152,7 +152,8 @@ def verdict_page(result: Reproduced) -> str:
     """Return settings, where the data is from, and the table of sentences, as they stand in docs/figures.md."""
     short = "" if result.runs == result.planned else f" of {result.planned:,}"
     of = f"{result.runs:,}{short} runs, source {result.code[:12]}, data {result.data[:12]}"
-    return f"{result.source}. {result.settings} {of}.\n\n{table(result.sentences)}"
+    source = result.source[0].upper() + result.source[1:]
+    return f"{source}. {result.settings} {of}.\n\n{table(result.sentences)}"
 
 
 ROWS = pa.schema(

@@ -10,7 +10,7 @@ from _common import arguments, finish
 from msgspec import structs
 
 from whence.sim.lab import REPAIRING
-from whence_lab.experiments.survey import LEVELS, SIZES, compared, promise_of
+from whence_lab.experiments.survey import LEVELS, ORDER_OF, SIZES, compared, promise_of
 
 QUICK_SIZES = (15,)
 
@@ -28,8 +28,9 @@ def main() -> None:
             rows.append(row)
             repair = "never" if row.repair_ms is None else f"{row.repair_ms:,.0f}"
             print(
-                f"| `{level}` | {nodes} | {row.messages:,.1f} | {row.copies:,.1f} | {row.metadata_bytes:,.0f} | "
-                f"{row.latency_ms:,.1f} | {row.latency_p99_ms:,.1f} | {row.busiest:,.1f} | {repair} | {row.lost:,} |",
+                f"| `{level}` | {ORDER_OF[level]} | {nodes} | {row.messages:,.1f} | {row.copies:,.1f} | "
+                f"{row.metadata_bytes:,.0f} | {row.latency_ms:,.1f} | {row.latency_p99_ms:,.1f} | "
+                f"{row.busiest:,.1f} | {repair} | {row.lost:,} |",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
     goals = {

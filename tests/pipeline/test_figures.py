@@ -64,7 +64,7 @@ def test_two_runs_give_the_same_data_verdicts_and_pictures(spark: SparkSession, 
     assert first == again
     assert first.runs == 6
     assert not first.errors
-    for name in (*first.files, "data.parquet", "points.parquet", "verdict.json"):
+    for name in (*first.files, "data.parquet", "points.parquet", "verdict.json", "verdict.md"):
         one, other = (tmp_path / each / SMALL.name / name for each in ("first", "again"))
         assert one.read_bytes() == other.read_bytes(), name
     other_seed = reproduce(SMALL, tmp_path / "again", quick=True, seed=1)
@@ -218,6 +218,8 @@ def test_the_command_shows_every_sentence_with_its_verdict(
     assert command(["reproduce", SMALL.name, "--quick", "--out", str(tmp_path)]) == code
     shown = " ".join(capsys.readouterr().out.split())
     assert "verdict.json" in shown
+    rows = (tmp_path / SMALL.name / "verdict.md").read_text().splitlines()[4:]
+    assert [row.split("|")[-2].strip(" *") for row in rows] == outcomes
     assert "holds" in shown or "fails" in shown
 
 

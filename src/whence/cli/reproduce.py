@@ -112,4 +112,5 @@ def _show(result: Any, out: Path) -> None:
     console.print(table)
     for error in result.errors:
         console.print(f"a run failed: {error}", style="red", markup=False)
-    console.print(f"{out / result.name}: {', '.join(result.files)}, data.parquet, points.parquet, verdict.json")
+    files = ", ".join((*result.files, "data.parquet", "points.parquet", "verdict.json", "verdict.md"))
+    console.print(f"{out / result.name}: {files}")

@@ -5,7 +5,7 @@ from random import Random
 from whence_lab.experiments.computations import Rules, World
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Check, Config, Figure, Finding, Line, Panel, Plan, grid
-from whence_lab.figures.shapes import listed
+from whence_lab.figures.shapes import listed, rises
 
 EPSILONS, DELTAS = [2, 3, 4, 6, 8], [0, 2, 4, 8, 12]
 DELTA, EPSILON = 3, 5
@@ -54,6 +54,11 @@ def _within_ours(data: Data) -> Finding:
 def _attained(data: Data) -> Finding:
     curve = _longest(data)["epsilon"]
     return Finding(any(y == DELTA + 2 * x - 1 for x, y in curve), _said({"epsilon": curve}))
+
+
+def _less_with_epsilon(data: Data) -> Finding:
+    curve = _longest(data)["epsilon"]
+    return Finding(rises(curve), _said({"epsilon": curve}))
 
 
 def _by_epsilon(data: Data) -> list[Line]:
@@ -108,6 +113,12 @@ FIGURE = Figure(
             "merge 5, E9",
             "no message in any run waits longer",
             _within_ours,
+        ),
+        Check(
+            "A smaller ε reduces what must be buffered",
+            "6",
+            "the longest wait is shorter with every smaller ε",
+            _less_with_epsilon,
         ),
         Check("The sharper bound is attained", "merge 5", "at some ε the longest wait is δ + 2ε - 1", _attained),
     ),

@@ -4,6 +4,8 @@ from itertools import pairwise
 
 from msgspec import structs
 
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
@@ -21,6 +23,8 @@ LATENCY = Latency(shape="exponential", low_ns=1_000_000, high_ns=10_000_000)
 TICK_MS = 1.0
 MERGERS = (0, 1)
 """The members that a group begins with as mergers; here none is replaced."""
+ORDER = ("total_order", "keys", "fifo", "optimistic_causal")
+"""What is promised of messages that arrive; that they do is not."""
 _NODE, _AT, _ID, _HOLD = (COLUMNS_OF[Kind.DELIVER].index(name) for name in (NODE, T_TRUE, M_PID, HOLD_NS))
 _REASON, _VALUE = (COLUMNS_OF[Kind.NOTE].index(name) for name in (REASON, VALUE))
 
@@ -36,6 +40,7 @@ def measure(config: Config, seed: int) -> dict[str, float]:
     released = [row[_AT] - published[row[_ID : _ID + 3]] for row in trace.rows[Kind.DELIVER] if row[_NODE] in MERGERS]
     fullest = [row[_VALUE] for row in trace.rows[Kind.NOTE] if row[_REASON] == "buffer_bundles"]
     return {
+        "disorder": sum(verdict.outcome is Outcome.BROKEN for verdict in judge(trace) if verdict.promise in ORDER),
         "lost_percent": 100 * (1 - facts["owed_delivered"] / facts["deliveries_expected"]),
         "latency_ms_max": max(released, default=0) / 1e6,
         "hold_ms_max": max(holds, default=0) / 1e6, "buffer": max(fullest, default=0),
@@ -72,6 +77,11 @@ def _delivered_by(data: Data) -> Finding:
         f"longest time in ms by δ, any run: {listed(points)}; nothing is lost with {', '.join(map(str, sorted(kept)))}"
     )
     return Finding(holds if kept else None, seen)
+
+
+def _in_order(data: Data) -> Finding:
+    most = max(band.most for _, band in data.curve("delta", "disorder"))
+    return Finding(most == 0, f"promises of order broken in the worst run: {most:g}")
 
 
 def _bound(data: Data) -> list[Line]:
@@ -128,6 +138,12 @@ FIGURE = Figure(
             "a merger releases everything within δ + 3ε ticks and the one in which its publisher's clock was, in every "
             "run with a δ with which nothing is lost, so that delays keep the guarantee",
             _delivered_by,
+        ),
+        Check(
+            "Two mergers deliver what arrives at both in the same order, causes before their effects",
+            "4.2, Theorems 4.4 and 4.5",
+            "in every run, whatever is lost: one order, each publisher's order, and causal order",
+            _in_order,
         ),
     ),
 )

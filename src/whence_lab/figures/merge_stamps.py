@@ -69,6 +69,15 @@ def _bits_within_bound(data: Data) -> Finding:
     return Finding(holds and all(y <= bits_for(N, EPSILON, int(x)) for x, y in curves["δ"]), _said(curves))
 
 
+def _bits_logarithmic(data: Data) -> Finding:
+    curves = _each(data, "bits")
+    few, least = curves["n"][0]
+    holds = all(y <= least * log2(x + 1) / log2(few + 1) for x, y in curves["n"])
+    first, of_first = curves["δ"][0]
+    holds = holds and all(y <= of_first + ceil(log2(x / first)) for x, y in curves["δ"])
+    return Finding(holds, _said({name: curves[name] for name in ("n", "δ")}))
+
+
 def _hlc_flat(data: Data) -> Finding:
     curve = data.means("epsilon", "hlc_bytes", n=N, delta=DELTA)
     return Finding(max(y for _, y in curve) <= 9, f"bytes of hlc by ε: {listed(curve)}")
@@ -155,6 +164,13 @@ FIGURE = Figure(
             "3.3, Theorem 3.8",
             "the bits that the values of any run need are at most log(6ε+δ+1) + log ε + 2ε log(n+1)",
             _bits_within_bound,
+        ),
+        Check(
+            "Stamps grow logarithmically in the number of processes, and in δ",
+            "1; 3.3, Theorem 3.8",
+            "in every run: with n processes at most log(n+1)/log 3 times the bits with two; a bit more at most with "
+            "every doubling of δ",
+            _bits_logarithmic,
         ),
         Check(
             "The space of timestamps is proportional to the guarantees of the system",

@@ -8,6 +8,7 @@ Below the directory of a figure:
     data.parquet      one row per configuration and seed: what was measured
     points.parquet    means with bands, per configuration and measure
     verdict.json      every sentence of the paper with its threshold, what was seen and the outcome
+    verdict.md        the same as a table
     NAME.png, .svg    the picture
 
 What is here already is not run again; a run that was interrupted goes on where it was. One command at a time works on a
@@ -39,13 +40,14 @@ from whence_lab.figures.catalogue import FIGURES, chosen
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import Figure, Measure
 from whence_lab.figures.plots import draw
+from whence_lab.figures.tables import table
 from whence_lab.figures.verdicts import Sentence, judged
 
 __all__ = ("FIGURES", "Reproduced", "chosen", "reproduce")
 
 PACKAGES = ("whence", "whence_lab")
 HERE = "whence_lab.figures"
-AFTERWARDS = {f"{HERE}.{name}" for name in ("bands", "data", "plots", "reproduce", "shapes", "verdicts")}
+AFTERWARDS = {f"{HERE}.{name}" for name in ("bands", "data", "plots", "reproduce", "shapes", "tables", "verdicts")}
 """Modules that only look at results: another picture needs no other run."""
 
 
@@ -135,13 +137,23 @@ def _stored(
     """Write data, picture and, last, the verdict; return the result with its files. Raises OSError."""
     where.mkdir(parents=True, exist_ok=True)
     (where / "verdict.json").unlink(missing_ok=True)
+    (where / "verdict.md").unlink(missing_ok=True)
     parquet.write_table(pa.Table.from_pylist(rows, ROWS), where / "data.parquet", compression="zstd")
     parquet.write_table(pa.Table.from_pylist(points), where / "points.parquet", compression="zstd")
     files = draw(figure, data, where, f"{result.kind}, {seeds} seed{'s' * (seeds > 1)}")
     result = structs.replace(result, files=[file.name for file in files])
+    (where / "verdict.md").write_text(verdict_page(result), encoding="utf-8")
     text = msgspec.json.format(msgspec.json.encode(result), indent=1)
     (where / "verdict.json").write_bytes(text + b"\n")
     return result
+
+
+def verdict_page(result: Reproduced) -> str:
+    """Return settings, where the data is from, and the table of sentences, as they stand in docs/figures.md."""
+    short = "" if result.runs == result.planned else f" of {result.planned:,}"
+    of = f"{result.runs:,}{short} runs, source {result.code[:12]}, data {result.data[:12]}"
+    source = result.source[0].upper() + result.source[1:]
+    return f"{source}. {result.settings} {of}.\n\n{table(result.sentences)}"
 
 
 ROWS = pa.schema(

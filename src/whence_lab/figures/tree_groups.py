@@ -14,6 +14,7 @@ from whence_lab.figures.tree_publishers import (
     ALGORITHMS,
     BOTH,
     COMMON_SETTINGS,
+    MAINLY,
     METADATA,
     NARROW,
     NODES,
@@ -27,10 +28,14 @@ from whence_lab.figures.tree_publishers import (
     TWICE,
     barriers_most,
     barriers_slow,
+    cbcast_first,
     cbcast_outgrows,
     found,
     last,
+    less_is_faster,
+    little_concurrency,
     locamu_good,
+    mainly_metadata,
     measure,
     ours_smaller,
     panels,
@@ -134,6 +139,16 @@ FIGURE = Figure(
             size=THESIS_SIZE,
         ),
         Check(
+            "With little concurrency CBCAST requires less metadata than the others",
+            "5.2.2; b and d", "both wires: with the fewest publishers less than LoCaMu and than Causal Barriers",
+            lambda data: cbcast_first(SEVERAL, data),
+        ),
+        Check(
+            "With little concurrency CBCAST's messages are very small, and Causal Barriers' are large",
+            "5.2.2; b and d", "both wires, with the fewest publishers: at least ten times CBCAST's metadata",
+            lambda data: little_concurrency(SEVERAL, data),
+        ),
+        Check(
             "With many publishers and several groups CBCAST requires more metadata than LoCaMu",
             "5.7; 5.2.2; b and d", "both wires: where all publish", lambda data: cbcast_outgrows(SEVERAL, data),
         ),
@@ -150,6 +165,15 @@ FIGURE = Figure(
         Check(
             "LoCaMu's throughput continuously increases",
             "5.7; c", "narrow wires: it is higher with every larger number of publishers", _locamu_increases,
+        ),
+        Check(
+            "Protocols that use less metadata achieve a higher aggregated throughput",
+            "5.3; c", "narrow wires, all publishing: less metadata, more deliveries",
+            lambda data: less_is_faster(SEVERAL, data),
+        ),
+        Check(
+            "Differences in performance are mainly caused by the amount of metadata",
+            "5.3; a and c", MAINLY, lambda data: mainly_metadata(SEVERAL, data),
         ),
         Check(
             "Causal Barriers severely underperform in large systems",

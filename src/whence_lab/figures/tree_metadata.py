@@ -168,6 +168,25 @@ def _exponential(x: str, data: Data) -> Finding:
     )
 
 
+def safe_neighbourhood(degree: int, f: int) -> int:
+    """Return the nodes within 2f+1 hops of a node in a large tree."""
+    nodes, at = 1, degree
+    for _ in range(2 * f + 1):
+        nodes, at = nodes + at, at * (degree - 1)
+    return nodes
+
+
+def _exponential_in_neighbourhood(data: Data) -> Finding:
+    curve = [(safe_neighbourhood(DEGREE, int(f)), size) for f, size in _curve(data, LOCAMU, FORMULA, "f", "f")]
+    exponential = straight([(nodes, log(size)) for nodes, size in curve]).r2
+    power = straight([(log(nodes), log(size)) for nodes, size in curve])
+    return Finding(
+        exponential > power.r2,
+        f"R² of an exponential law {exponential:.4f}, of the power {power.slope:.2f} {power.r2:.4f}; bytes by nodes of "
+        f"the neighbourhood: {listed(curve)}",
+    )
+
+
 def _outscales(data: Data) -> Finding:
     last = {scheme: _curve(data, scheme, FORMULA, "size", "nodes", "memory")[-1][1] for scheme in SCHEMES}
     header = {scheme: _curve(data, scheme, FORMULA, "size", "nodes")[-1][1] for scheme in SCHEMES}
@@ -339,6 +358,13 @@ FIGURE = Figure(
             "5.2.3; 5.6, d", "an exponential law explains more of the variance of its logarithm than a power law",
             lambda data: _exponential("degree", data),
             known="With f = 1 a ball of two hops has 1 + d² nodes: headers grow as d⁴, a power and no exponential.",
+        ),
+        Check(
+            "LoCaMu's metadata is exponential in the size of the safe neighbourhood",
+            "5.6", "over f an exponential law explains more of the variance of its logarithm than a power law",
+            _exponential_in_neighbourhood,
+            known="Headers name pairs of nodes within f+1 hops, about as many as there are nodes within 2f+1: they are "
+            "proportional to its size. What grows exponentially is the neighbourhood, with f.",
         ),
         Check(
             "Headers that carry only what cannot be predicted, ours, are smaller",

@@ -5,7 +5,8 @@ in, on wide and on narrow wires. Panels a and c of both figures show aggregated 
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import combinations, pairwise, product
+from math import log
 
 from whence.sim.scenario import MS
 from whence_lab.experiments.tree_load import Load, Patience, Phase, carried
@@ -45,18 +46,20 @@ PATIENCE = Patience(Phase(100 * MS), Phase(100 * MS))
 SAME_DRAW = ("scheme", "wires", "mbps")
 """All protocols, on all wires, are given the same publishers, times and groups."""
 
-AGGREGATED, METADATA = "aggregated", "metadata_bytes"
+PAYLOAD = 32
+
+AGGREGATED, METADATA, WRITTEN = "aggregated", "metadata_bytes", "written_bytes"
 
 
 def measure(config: Config, seed: int) -> dict[str, float]:
     """Let publishers keep to their rate, and count."""
     load = Load(
         scheme=config["scheme"], nodes=config["nodes"], groups=config["groups"], publishers=config["publishers"],
-        rate=RATE, bandwidth_bps=int(config["mbps"] * MBPS),
+        rate=RATE, payload=PAYLOAD, bandwidth_bps=int(config["mbps"] * MBPS),
     )  # fmt: skip
     seen = carried(load, PATIENCE, seed)
     return {
-        AGGREGATED: seen.aggregated, METADATA: seen.metadata_bytes, "written_bytes": seen.written_bytes,
+        AGGREGATED: seen.aggregated, METADATA: seen.metadata_bytes, WRITTEN: seen.written_bytes,
         "published": seen.published, "root_busy": seen.root_busy, "busiest": seen.busiest,
     }  # fmt: skip
 
@@ -68,16 +71,17 @@ def planned(nodes: int, part: int, groups: str, schemes: Sequence[str], publishe
 
 
 def panels(groups: str) -> tuple[Panel, ...]:
-    """Return the panels a to d."""
+    """Return the panels a to d, and the bytes that copies really take here."""
     shown = (
         ("a) throughput, wide wires", WIDE, AGGREGATED, "deliveries a second"),
         ("b) metadata, wide wires", WIDE, METADATA, "bytes of a copy"),
         ("c) throughput, narrow wires", NARROW, AGGREGATED, "deliveries a second"),
         ("d) metadata, narrow wires", NARROW, METADATA, "bytes of a copy"),
+        ("b) as it is written here", WIDE, WRITTEN, "bytes of a copy"),
     )
     return tuple(
         Panel(title, "publishers", y, "publishers", y_label, "scheme", label, {"wires": wires, "groups": groups},
-              log_y=y == METADATA)
+              log_y=y != AGGREGATED)
         for title, wires, y, y_label in shown
     )  # fmt: skip
 
@@ -98,6 +102,50 @@ def last(found: dict[str, Points]) -> dict[str, float]:
 def told(seen: dict[str, dict[str, Points]]) -> str:
     """Return curves of both wires as text."""
     return "; ".join(f"{wires} wires: {said(curves)}" for wires, curves in seen.items())
+
+
+def cbcast_first(groups: str, data: Data) -> Finding:
+    """Judge whether CBCAST carries less than the others with the fewest publishers."""
+    first = _first(groups, data)
+    return Finding(all(each[CBCAST] < each[scheme] for each in first for scheme in (LOCAMU, BARRIERS)), _sizes(first))
+
+
+def little_concurrency(groups: str, data: Data) -> Finding:
+    """Judge whether CBCAST carries little and Causal Barriers much with the fewest publishers."""
+    first = _first(groups, data)
+    return Finding(all(MUCH * each[CBCAST] <= each[BARRIERS] for each in first), _sizes(first))
+
+
+def _first(groups: str, data: Data) -> list[dict[str, float]]:
+    """Return the metadata with the fewest publishers, on either wire."""
+    seen = [found(data, groups, METADATA, wires) for wires in BOTH]
+    return [{scheme: points[0][1] for scheme, points in each.items()} for each in seen]
+
+
+def _sizes(first: list[dict[str, float]]) -> str:
+    wide, narrow = first
+    return "; ".join(f"{LABELS[scheme]} {wide[scheme]:.3g} and {narrow[scheme]:.3g} B" for scheme in wide)
+
+
+def less_is_faster(groups: str, data: Data) -> Finding:
+    """Judge whether protocols with less metadata deliver more over full wires."""
+    carries, sizes = (last(found(data, groups, name, NARROW)) for name in (AGGREGATED, METADATA))
+    by_size = sorted(ALGORITHMS, key=lambda scheme: sizes[scheme])
+    seen = ", ".join(f"{LABELS[scheme]}: {sizes[scheme]:,.0f} B, {carries[scheme]:,.0f} a second" for scheme in by_size)
+    return Finding(all(carries[less] > carries[more] for less, more in pairwise(by_size)), seen)
+
+
+def mainly_metadata(groups: str, data: Data) -> Finding:
+    """Judge whether the bytes of a copy explain more of how far apart deliveries are than they leave open."""
+    seen, holds = [], True
+    for wires, (one, other) in product(BOTH, combinations(ALGORITHMS, 2)):
+        carries, sizes = (last(found(data, groups, name, wires)) for name in (AGGREGATED, METADATA))
+        faster = carries[one] / carries[other]
+        larger = (PAYLOAD + sizes[other]) / (PAYLOAD + sizes[one])
+        if abs(log(faster)) > log(1 + ABOUT):
+            holds = holds and abs(log(faster) - log(larger)) < abs(log(larger))
+            seen.append(f"{wires} wires, {LABELS[one]} to {LABELS[other]}: {faster:.3g}, by bytes {larger:.3g}")
+    return Finding(holds if seen else None, "; ".join(seen) or "deliveries are about the same")
 
 
 def barriers_most(groups: str, data: Data) -> Finding:
@@ -151,6 +199,10 @@ def _ends(ends: dict[str, dict[str, float]]) -> str:
     return "deliveries a second where all publish, " + "; ".join(seen)
 
 
+MAINLY = (
+    "all publishing, both wires, protocols whose deliveries differ by more than a tenth: what the bytes of a copy "
+    "explain of the factor between them is more than what they leave"
+)
 TWICE = f"more than {SIMILAR:g} times"
 COMMON_SETTINGS = (
     "Publishers are drawn (one is the root) and publish 100 messages a second each, whatever the wires carry: the "

@@ -6,7 +6,16 @@ from whence.sim.run import run
 from whence.sim.scenario import MS
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
-from whence_lab.experiments.downtime import Downtime, crashing, delays, downtime, planned_ms
+from whence_lab.experiments.downtime import (
+    _AT,
+    _EVENT,
+    _NODE,
+    Downtime,
+    crashing,
+    delays,
+    downtime,
+    planned_ms,
+)
 
 pytestmark = pytest.mark.no_cover
 
@@ -64,3 +73,15 @@ def test_what_a_node_gave_one_branch_only_before_it_crashed_goes_around_it_where
         delays(run(each).trace, each.end_at_ns) for each in (crashing("causal", 31, 100, 0, 1, retain=True), planned)
     )
     assert seen.around_p99 <= 2 * calm.around_p99
+
+
+@pytest.mark.parametrize("leaf", [17, 18])
+def test_leaves_whose_parent_and_then_its_parent_crashed_do_not_wait_until_these_are_back(leaf: int) -> None:
+    """8 was down until 1,105 ms and 3, to which it is a child, from 1,240 to 2,000 ms: no path has two at a time."""
+    planned = crashing("causal", 31, 100, 8, 1, retain=True)
+    trace = run(planned).trace
+    (back,) = (fault.until_ns for fault in planned.faults if fault.nodes == [3])
+    published = {row[_EVENT : _EVENT + 3]: row[_AT] for row in trace.rows[Kind.PUBLISH]}
+    came = {row[_EVENT : _EVENT + 3]: row[_AT] for row in trace.rows[Kind.DELIVER] if row[_NODE] == leaf}
+    assert came.keys() == published.keys()
+    assert max(at - published[event] for event, at in came.items()) < 100 * MS < back - 1_300 * MS

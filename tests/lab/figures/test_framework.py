@@ -293,3 +293,88 @@ def test_nothing_is_said_of_how_r4_succeeds_where_it_asks_for_nothing(first: flo
         *points("success_percent", "events_per_round", {1: 99.0, 12.5: 100.0}, scheme="R4"),
     ]
     assert outcome_of("cluster-recovery", "unexpectedly low", rows) == outcome
+
+
+PANEL_B: dict[str, Any] = {"panel": "publishers"}
+
+
+@pytest.mark.parametrize(
+    ("says", "locamu", "other", "outcome"),
+    [
+        ("saturated much more quickly", {1: 9.5, 8: 10.0}, {1: 1.0, 4: 4.0, 8: 8.0}, "fails"),
+        ("saturated much more quickly", {1: 9.5, 20: 10.0}, {1: 1.0, 4: 4.0, 20: 20.0}, "holds"),
+        ("much higher aggregated", {1: 10.0, 20: 10.0}, {1: 1.0, 20: 20.0}, "fails"),
+        ("much higher aggregated", {1: 10.0, 20: 10.0}, {1: 1.0, 20: 21.0}, "holds"),
+    ],
+)
+def test_much_in_a_sentence_of_figure_5_1_is_more_than_some(
+    says: str, locamu: Mapping[int, float], other: Mapping[int, float], outcome: str
+) -> None:
+    rows = [
+        *points("aggregated", "publishers", locamu, scheme="causal, thesis coding", **PANEL_B),
+        *points("aggregated", "publishers", other, scheme="neighbourhood", **PANEL_B),
+    ]
+    assert outcome_of("tree-localized", says, rows) == outcome
+
+
+@pytest.mark.parametrize(("cbcast", "outcome"), [(100.0, "holds"), (80.0, "fails")])
+def test_a_latency_that_slows_another_causal_protocol_is_no_matter_of_delta_neighbourhood_alone(
+    cbcast: float, outcome: str
+) -> None:
+    curves = {"causal, thesis coding": 100.0, "cbcast": cbcast, "barriers": 100.0, "neighbourhood": 50.0}
+    rows = [
+        row
+        for scheme, slow in curves.items()
+        for row in points("individual", "latency_ms", {1: 100.0, 4: slow}, scheme=scheme, panel="latency")
+    ]
+    assert outcome_of("tree-localized", "The latency of links", rows) == outcome
+
+
+@pytest.mark.parametrize(
+    ("barriers", "outcome"),
+    [(10.0, "holds"), (100.0, "not judged"), (30.0, "holds"), (200.0, "fails"), (0.5, "fails")],
+)
+def test_metadata_is_the_main_cause_if_bytes_explain_more_of_a_factor_than_they_leave(
+    barriers: float, outcome: str
+) -> None:
+    """Copies of ten times the bytes: a tenth of the deliveries is explained wholly, a third half, neither twice nor a
+    two-hundredth of them."""
+    carried = {"causal, thesis coding": (100.0, 68.0), "cbcast": (100.0, 68.0), "barriers": (barriers, 968.0)}
+    rows = [
+        row
+        for scheme, (rate, size) in carried.items()
+        for wires in ("wide", "narrow")
+        for name, value in (("aggregated", rate), ("metadata_bytes", size))
+        for row in points(name, "publishers", {127: value}, scheme=scheme, wires=wires, groups="subtrees")
+    ]
+    assert outcome_of("tree-groups", "mainly caused", rows) == outcome
+
+
+@pytest.mark.parametrize(("large", "outcome"), [(80.0, "holds"), (35.0, "fails")])
+def test_compression_that_a_larger_tree_does_not_harm_is_efficient_there(large: float, outcome: str) -> None:
+    names: dict[str, Any] = {"scheme": "cbcast", "groups": "all", "publishers": 31}
+    rows = [
+        *points("metadata_bytes", "nodes", {31: 40.0, 63: 60.0}, wires="wide, smaller trees", **names),
+        *points("metadata_bytes", "nodes", {127: large}, wires="wide", **names),
+    ]
+    assert outcome_of("tree-causal", "very large system", rows) == outcome
+
+
+@pytest.mark.parametrize(("at_most", "outcome"), [(0.1, "holds"), (6.0, "fails")])
+def test_a_layer_that_saves_as_much_under_low_load_does_not_save_it_above_all_under_high(
+    at_most: float, outcome: str
+) -> None:
+    rows = [
+        *points("loss_percent", "events_per_round", {1: at_most, 12: 5.0}, scheme="gossip only"),
+        *points("loss_percent", "events_per_round", {1: 0.0, 12: 1.0}, scheme="no recovery"),
+    ]
+    assert outcome_of("cluster-recovery", "causality layer significantly reduces", rows) == outcome
+
+
+@pytest.mark.parametrize(("many", "outcome"), [(30.0, "holds"), (40.0, "fails")])
+def test_stamps_in_proportion_to_the_processes_do_not_grow_logarithmically(many: float, outcome: str) -> None:
+    rows = [
+        *points("bits", "n", {2: 10.0, 26: many}, epsilon=4, delta=6),
+        *points("bits", "delta", {1: 10.0, 4: 12.0}, epsilon=4, n=3),
+    ]
+    assert outcome_of("merge-stamps", "logarithmically in the number", rows) == outcome

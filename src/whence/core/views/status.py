@@ -11,7 +11,7 @@ from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
-from whence.core.views.view import MemberId, View
+from whence.core.views.view import VOTERS_MAX, MemberId, View
 from whence.epochs import generation_of, number_of
 from whence.errors import WITHOUT_QUORUM
 
@@ -54,6 +54,7 @@ class Status:
             leaving=changes.removal.leaving,
             has_quorum=not self.removal_lacks(list(self._links.suspects.now)),
             survivors=tuple(changes.force.survivors),
+            will_vote=state.me not in state.view.voters and len(state.view.voters) < VOTERS_MAX,
         )
 
     def _member(self, member: MemberId) -> MemberStatus:

@@ -27,6 +27,7 @@ from whence.errors import (
     StorageError,
     UsageError,
 )
+from whence.net import living_opening, wait_log
 from whence.net.membership import Removed, View
 from whence.net.settings import NetSettings
 from whence.net.status import status
@@ -359,7 +360,52 @@ def test_a_wiped_directory_joins_anew_and_replaces_the_member_it_was(kind: dict[
             await three.open(founders=[1, 2, 3])
             view = three.group.view()
             assert view is not None
-            assert [member.joined for member in view.members] == [0, 0, view.epoch]
+            assert [member.joined for member in view.members[:2]] == [0, 0]
+            assert view.members[2].joined > 0
+
+    within(main())
+
+
+def test_machines_may_be_wiped_one_after_another_each_once_the_one_before_is_in(tmp_path: Path) -> None:
+    """A newcomer is in when it votes: else two voters were left, of which the first must not be wiped next."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            await quiet(await made.found(1, 2, 3))
+            for pid in (1, 2, 3):
+                await made.up[pid].kill()
+                shutil.rmtree(made.data_of(pid))
+                (again,) = await made.start(pid)
+                await again.open()
+                view = again.group.view()
+                assert view is not None
+                assert not view.will_vote
+                assert [member.voter for member in view.members] == [True] * 3
+
+    within(main())
+
+
+def test_a_newcomer_that_cannot_vote_yet_is_in_all_the_same_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(living_opening, "VOTE_S", 0.1)
+
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            one, _, three = await made.found(1, 2, 3)
+            three.group.take_in_hand()
+            assert three.reader is not None
+            three.reader.cancel()
+            await one.group.publish(b"not taken yet")
+            await one.has(b"not taken yet")
+            (four,) = await made.start(4)
+            await four.open()
+            view = four.group.view()
+            assert view is not None
+            assert view.will_vote
+            assert "does not vote yet" in caplog.text
+            three.reader = asyncio.create_task(three._take())
+            await three.has(b"not taken yet")
 
     within(main())
 
@@ -498,7 +544,11 @@ def test_a_process_that_began_the_group_alone_comes_back_to_it(kind: dict[str, A
     within(main())
 
 
-def test_opening_that_takes_too_long_names_whose_word_is_missing(tmp_path: Path) -> None:
+def test_opening_that_takes_too_long_names_whose_word_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wait_log, "LONG_WAIT_S", 0.5)
+
     async def main() -> None:
         async with cluster(tmp_path, CAUSAL, durable=True) as made:
             one, two, three = await made.found(1, 2, 3)
@@ -507,6 +557,7 @@ def test_opening_that_takes_too_long_names_whose_word_is_missing(tmp_path: Path)
             (four,) = await made.start(4)
             with pytest.raises(JoinTimeoutError, match="3, which must answer before anybody is added"):
                 await four.open(timeout_s=2)
+            assert f"group {GROUP!r} waits for 3, which must answer before anybody is added" in caplog.text
             await four.node.close()
             del made.up[4]
             await made.come_back(3)

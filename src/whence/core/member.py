@@ -180,6 +180,9 @@ class ViewStatus(Struct, frozen=True):
     removed, and nothing need be forced."""
     survivors: tuple[int, ...] = ()
     """Whom an operator lets the group go on with, while that is under way here."""
+    will_vote: bool = False
+    """This member came later and does not vote yet; it will, once all applications have taken what was published before
+    it came. Until then the group can do without fewer of the others."""
 
 
 @runtime_checkable

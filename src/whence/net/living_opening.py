@@ -9,9 +9,11 @@ neither.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
+from whence.core.level import remembers
 from whence.core.links.presence import FOUNDER, Place
 from whence.core.member import Living
 from whence.epochs import BIRTHS
@@ -21,10 +23,17 @@ from whence.net.agreement import agree, are_separate, others_in, two_groups
 from whence.net.clock import steady_ns
 from whence.net.opening import LOOK_S, GroupOpening
 from whence.net.peers import PeerPresence
+from whence.net.wait_log import log_long_wait
 from whence.types import Process
+
+log = logging.getLogger("whence.net")
 
 TELL_AFTER = 4
 """After so many looks a process that waits to be added tells the members again that it does."""
+
+VOTE_S = 3.0
+"""How long a newcomer with a data directory waits to become a voter before it says that it is in. It is one in a
+fraction of a second, unless an application is slow. Longer: what comes meanwhile waits for the application here."""
 
 HEAR_NS = 1_000_000_000
 """How long a process that found a group waits for the other connected peers to say which group they are in."""
@@ -51,13 +60,35 @@ class LivingOpening(GroupOpening):
             if self.create is False and not self._named:
                 self._presence.asking[self._group] = None
             await super().run()
-        while not (driver.joined or driver.left):
-            self.waits_for = member.opening_waits_for()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await driver.until(lambda: driver.joined or driver.left)
-            if not member.is_member:
-                self._ask_again()
+        with log_long_wait(lambda: f"group {self._group!r} waits for {self.waits_for}" if self.waits_for else ""):
+            while not (driver.joined or driver.left):
+                self.waits_for = member.opening_waits_for()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await driver.until(lambda: driver.joined or driver.left)
+                if not member.is_member:
+                    self._ask_again()
+
+    async def until_it_votes(self, until: float | None) -> None:
+        """Wait a little until this newcomer votes: whoever replaces machines one after another goes on when it is in,
+        and without its vote the others may be no quorum then."""
+        driver = self._driver
+        if not remembers(driver.context.spec, driver.context.settings) or not self._will_vote():
+            return
+        self.waits_for = "the others to let it vote"
+        at = asyncio.get_running_loop().time() + VOTE_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(at if until is None else min(at, until)):
+                await driver.until(lambda: driver.left or not self._will_vote())
+        if self._will_vote():
+            log.warning(
+                "this process is in group %r and does not vote yet: some application has not taken what was published "
+                "before it came. Stop or replace no other member before it votes (whence members)", self._group,
+            )  # fmt: skip
+
+    def _will_vote(self) -> bool:
+        view = self._member.view_status()
+        return view is not None and view.will_vote
 
     async def until_known(self) -> None:
         """Wait, where the member turns out to be removed, until the group knows. Raises RemovedError then."""

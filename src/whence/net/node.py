@@ -246,6 +246,8 @@ class LiveNode:
                 await answers(driver, self.peers)
                 async with asyncio.timeout_at(until):
                     await opening.until_known()
+            else:
+                await opening.until_it_votes(until)
             driver.is_open = True
         except TimeoutError:
             why = f"; it waits for {opening.waits_for}" if opening.waits_for else ""

@@ -83,6 +83,9 @@ class GroupOpening:
     async def until_known(self) -> None:
         """Wait, where the member turns out to be removed, until the group knows; then it can join anew."""
 
+    async def until_it_votes(self, until: float | None) -> None:
+        """Wait a little, but not beyond `until`, until a newcomer counts as much as the others."""
+
     def _begin(self, founders: list[Process]) -> None:
         self._presence.founders[self._group] = founders
         driver = self._driver

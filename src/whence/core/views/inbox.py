@@ -139,7 +139,7 @@ class Inbox:
 
     def _put_aside(self, stream: Stream, held: Held, now: Instant) -> None:
         stream.held[held.message.number] = held
-        self.stage.arrived(held.message, now)
+        self.stage.arrived(held.message.clock, now)
         self.held_count += 1
         self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
 

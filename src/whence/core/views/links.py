@@ -12,7 +12,7 @@ from collections.abc import Callable
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
-from whence.core.views.items import Beat, Decree, Message, ViewAck, ViewMessage
+from whence.core.views.items import Beat, Decree, Message, ViewAck, ViewMark, ViewMessage
 from whence.core.views.order import Order
 from whence.core.views.peers import Peer, arranged
 from whence.core.views.settings import ViewSettings
@@ -130,6 +130,8 @@ class Links:
                 to.append(pid)
         if to:
             ready.send.append(Send(tuple(to), message))
+        if isinstance(message, ViewMark):
+            self._push_behind(number, ready)
         if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
             self._owes, self._got_since_ack, self._said_at = False, 0, now  # it says what is here, and all get it
             if self.told_all is not None:
@@ -140,13 +142,22 @@ class Links:
         """Tell whether a member can be asked for its own messages."""
         return pid in self.peers and pid not in self.suspects.now
 
+    def _push_behind(self, mark: int, ready: Ready) -> None:
+        """Send an own mark, and what is before it, also to members with full windows."""
+        for pid, peer in self.peers.items():
+            if peer.sent < mark and pid not in self.suspects.now:
+                self.push(peer, ready)
+
     def push(self, peer: Peer, ready: Ready) -> None:
         """Send what waits for a member, as far as its window goes, or the targets of a change: where a group hands out
-        nothing before the change, no window opens before it."""
+        nothing before the change, no window opens before it. Up to the last mark the window counts what the member has
+        received, whatever its application has taken: newcomers wait until every member has all marks."""
         if peer.first is None or self.state.me is None:
             return
-        own = self.state.own
-        upto = min(own.got, max(self.acked(peer) + self.settings.window, self.state.targets.get(self.state.pid, 0)))
+        own, window = self.state.own, self.settings.window
+        mark = own.marks[-1].number if own.marks else 0
+        upto = max(self.acked(peer) + window, min(mark, self.came(peer) + window))
+        upto = min(own.got, max(upto, self.state.targets.get(self.state.pid, 0)))
         for number in range(max(peer.sent, self.came(peer)) + 1, upto + 1):
             if number in own.retained:
                 ready.send.append(Send((peer.member.pid,), own.retained[number]))

@@ -253,6 +253,8 @@ class ViewMember(Observed, Operated):
         match item:
             case Beat():
                 links.take_beat(pid, incarnation, item)
+                if not state.opened:  # it takes nothing, so messages may not reach it any more: its windows are full
+                    self.order.arrived(item.clock, now)
             case ViewMark():
                 self.inbox.receive(pid, item, now, ready)
             case ViewAck():

@@ -64,8 +64,8 @@ class Order:
         """Tell whether a newcomer that is opened is live."""
         return True
 
-    def arrived(self, message: Message, now: Instant) -> None:
-        """Learn of a message that came too early to count: `causal` does nothing."""
+    def arrived(self, clock: int, now: Instant) -> None:
+        """Learn of the clock of a message that came too early to count, or of a promise: `causal` has none."""
 
     def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
         """Take a message that was got just now."""

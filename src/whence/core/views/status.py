@@ -1,6 +1,7 @@
 """What an application or an operator may ask a member of a living group: who is in it, and what is waited for."""
 
 from collections.abc import Collection, Iterable, Sequence
+from operator import gt
 
 from whence.core.member import MemberStatus, ViewStatus
 from whence.core.views.attempt import Phase
@@ -10,7 +11,7 @@ from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
-from whence.core.views.view import MemberId, View
+from whence.core.views.view import VOTERS_MAX, MemberId, View
 from whence.epochs import generation_of, number_of
 from whence.errors import WITHOUT_QUORUM
 
@@ -53,6 +54,7 @@ class Status:
             leaving=changes.removal.leaving,
             has_quorum=not self.removal_lacks(list(self._links.suspects.now)),
             survivors=tuple(changes.force.survivors),
+            will_vote=state.me not in state.view.voters and len(state.view.voters) < VOTERS_MAX,
         )
 
     def _member(self, member: MemberId) -> MemberStatus:
@@ -93,13 +95,31 @@ class Status:
         leavers = [state.pid] if self._changes.removal.leaving else []
         wanted = self._wanted([*gone, *leavers], leavers, wishes.joining)
         if not wanted:
-            return "", ()
+            return self._opening()
         if silent:
             return f"{wanted}: {NO_QUORUM}", silent
         if gone or leavers:  # everybody that stays must report, and take what a leaver published
             waits = [pid for pid in self._links.suspects.now if pid not in gone] or (leavers and self._behind())
             return wanted, tuple(waits) or (wishes.leads(),)
         return wanted, tuple(self._links.suspects.now) or (wishes.leads(),)  # nobody is added while one is silent
+
+    def _opening(self) -> tuple[str, tuple[int, ...]]:
+        """Say which newcomers are not in yet, and whom they wait for: older members that have not entered the view, or
+        not received all marks; else the newcomers themselves. At `total` others may wait for them."""
+        links, state = self._links, self._state
+        coming = [peer.member for peer in links.peers.values() if not links.is_live(peer)]
+        if not coming or not state.opened:
+            return "", ()
+        waits = {pid: None for member in coming for pid, peer in links.peers.items() if self._lacks_marks(peer, member)}
+        pids = [member.pid for member in coming]
+        return f"let in {self._listed(pids)}", tuple(waits or pids)
+
+    def _lacks_marks(self, peer: Peer, newcomer: MemberId) -> bool:
+        """Tell whether a member is older than a newcomer, and has not all that this one needs it to have."""
+        if peer.member.joined >= newcomer.joined:
+            return False
+        bases = [self._state.streams[member].base_for(newcomer.joined) for member in self._state.latest.members]
+        return peer.entered < newcomer.joined or any(map(gt, (base or 0 for base in bases), peer.got))
 
     def _behind(self) -> list[int]:
         """Return the members whose applications have not taken all that was published here."""

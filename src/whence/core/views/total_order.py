@@ -152,12 +152,12 @@ class TotalOrder(Order):
         assert member is not None
         return _mark(message, member)
 
-    def arrived(self, message: Message, now: Instant) -> None:
+    def arrived(self, clock: int, now: Instant) -> None:
         """Let nobody wait for the clock here because this member waits: a newcomer counts nothing before it is opened,
         and everybody else goes by its promises as soon as it is in the view."""
-        if message.clock > self.clock:
-            self.clock = message.clock
-        if message.clock > self._promised:
+        if clock > self.clock:
+            self.clock = clock
+        if clock > self._promised:
             self.owe(now)
 
     def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:

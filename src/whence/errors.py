@@ -194,18 +194,19 @@ class LeaveTimeoutError(OutcomeUnknownError, TimeoutError):
 
 
 class EventsLostError(WhenceError):
-    """Events whose publish had returned are lost, or may be: says how many, which, and why."""
+    """Events that were published are lost, or may be: says how many, which, and why."""
 
     def __init__(self, payloads: Sequence[bytes], why: WhenceError, count: int = 0) -> None:
         self.payloads = list(payloads)
         """The events themselves, in order, to publish them again; fewer than `count` where there are very many."""
         self.why = why
         self.count = count or len(self.payloads)
-        events = "1 event that was accepted is" if self.count == 1 else f"{self.count} events that were accepted are"
+        events = "1 event that was published is" if self.count == 1 else f"{self.count} events that were published are"
+        is_sure = why.is_known if isinstance(why, RemovedError) else not isinstance(why, OutcomeUnknownError)
         first = (
             f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "too many to retain their payloads"
         )
-        super().__init__(f"{events} lost ({first}): {why}")
+        super().__init__(f"{events} {'lost' if is_sure else 'lost, or may be'} ({first}): {why}")
 
     def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
         """Return one error for both losses, this one first, with at most `bytes_max` bytes of payloads."""

@@ -134,7 +134,7 @@ def test_who_publishes_next_is_told_what_was_lost_and_then_goes_on() -> None:
             with pytest.raises(NotCoordinatorError):
                 receipts[1].missing()
             group._driver.runner.publish = publish  # type: ignore[method-assign]
-            with pytest.raises(EventsLostError, match="2 events that were accepted are lost") as told:
+            with pytest.raises(EventsLostError, match="2 events that were published are lost") as told:
                 await group.publish(b"3")
             assert told.value.payloads == [b"1", b"2"]
             assert told.value.why is refusal

@@ -76,6 +76,7 @@ class Group(TicketCalls, MembershipCalls):
         """The work of leaving a living group, once that was asked for."""
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
         self._peers = node.live.peers
+        self.publisher.lost.lost_before()
         self._member_of = partial(member_of, driver, self._peers)
         inbox.member_of = self._member_of
         self.flush = self.publisher.flush
@@ -95,7 +96,8 @@ class Group(TicketCalls, MembershipCalls):
         What was accepted is retained until the member takes it, and nothing published later overtakes it. Should it
         fail after all (a lease ended before the end of the turn, the group failed), `receipt.accepted()` raises why,
         and the next call of any kind that publishes raises EventsLostError with the events, once; `on_lost` is called
-        with the same.
+        with the same. So it is with what was published in time, and that the others leave out as they remove this
+        member: with everything beyond the `cut` of its verdict.
         """
         if type(payload) is not bytes:
             payload = checked(payload)
@@ -244,7 +246,7 @@ class Group(TicketCalls, MembershipCalls):
 
     @property
     def lost(self) -> int:
-        """Return the number of events that were accepted here and lost before any other member had them."""
+        """Return the number of events that were published here and are lost, or may be; `on_lost` was told of them."""
         return self.publisher.lost.count
 
     @property

@@ -275,7 +275,7 @@ class Node:
         it calls `ack`. Where members remember (`causal` and `total` with a data directory), their next incarnation
         begins with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
         `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
-        `on_lost` is called at once with the accepted events that are lost; the next publish raises the same.
+        `on_lost` is called at once with the published events that are lost; the next publish raises the same.
         Where the member that this process was has been removed meanwhile, a new one joins, and `removed_while_away`
         of the group is the verdict on the former; with a data directory the next `open` that succeeds tells it.
         Raises UsageError, SettingError, JoinError, StorageError; RemovedError if it is removed again before it is in,

@@ -224,6 +224,14 @@ class Living(Protocol):
         """Return the verdict on the member that this process was before, if it was removed and no application can have
         been told since."""
 
+    @property
+    def lost(self) -> list[Bundle]:
+        """Return what this process published and a view without it leaves out, as far as the application was not told;
+        with a journal, also of the members that it was before."""
+
+    def lost_told(self, now: Instant) -> Ready:
+        """Note that the application was told of it."""
+
     def view_status(self) -> ViewStatus | None:
         """Return its view; None outside any."""
 

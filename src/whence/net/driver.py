@@ -34,7 +34,7 @@ from whence.net.retained import RetainedBundles
 from whence.net.settling import Settling
 from whence.net.waiters import Waiters
 from whence.trace.schema import ACK_MANUAL, CLOSED, Kind
-from whence.types import ANY_INCARNATION, Process
+from whence.types import ANY_INCARNATION, Bundle, Process
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -59,20 +59,20 @@ class Driver:
         self.view_pids: tuple[int, ...] = ()
         """The members of the view it is in, where members change by views."""
         self.knows_removal = False
-        """Whether it knows after how long the group has a silent member removed: it began the group, was told, or came
-        back to find nobody that could tell."""
+        """Whether it knows after how long the group has a silent member removed, or found nobody that could tell."""
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.on_leave: Callable[[], None] = self.leave
         """Called when an operator wants the member to leave: what was accepted goes out before it does."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called when the member learns that it is out: a view may leave out what was published here."""
         self.failure: WhenceError | None = None
         self.verdict: RemovedError | None = None
         """What the application is told as soon as the member knows that it is out; it may have to tell others yet."""
         self.is_open = False
         """The application has the group."""
         self._node = node
-        self.named = node.named
-        """Returns a pid that messages show with its name."""
+        self.named = node.named  # returns a pid that messages show with its name
         self._sink = sink
         self._recorder = recorder
         self._commit = storage.commit if storage is not None else None
@@ -354,6 +354,15 @@ class Driver:
             self.flow.close(self.verdict)
             self._sink.end(self.verdict)
             self.waiters.look()
+        self.on_lost()
+
+    def lost(self) -> list[Bundle]:
+        """Return what was published here and a view without this process leaves out, once: the application is told."""
+        member = self.member
+        if not isinstance(member, Living) or not (lost := member.lost):
+            return []
+        self.runner.feed(member.lost_told)
+        return lost
 
     def _entered(self, note: Note) -> None:
         """Report a view to the application, and wait no longer for those that it is without."""

@@ -72,7 +72,7 @@ def said_by(member: ViewMember) -> dict[str, Any]:
         "slots": {member: stream.slot for member, stream in state.streams.items()},
         "taken": {member: stream.taken for member, stream in state.streams.items()},
         "marks": {member: stream.marks for member, stream in state.streams.items()},
-        "removed": member.removal.by, "former": member.removal.former,
+        "removed": member.removal.by, "former": member.removal.former, "lost": member.lost,
     }  # fmt: skip
 
 
@@ -217,6 +217,67 @@ def test_the_verdict_on_a_removed_member_is_told_until_a_later_membership_is_ope
     assert _former(group) == str(former), "who opened the group can still be told"
     comes_back()
     assert _former(group) == "None"
+
+
+@pytest.mark.parametrize("rewrites", [False, True], ids=["appended", "rewritten"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_view_leaves_out_is_in_the_journal_until_the_application_was_told(kind: str, rewrites: bool) -> None:
+    """The member was removed, ended, and was one again meanwhile."""
+    group = Group(kind, None, ViewSettings(journal=True))
+
+    def comes_back() -> list[int]:
+        if rewrites:
+            group.records[2] = group.members[2].checkpoint()
+        group.crash(2)
+        group.restart(2)
+        return [bundle.first for bundle in group.members[2].lost]
+
+    group.publish(2)
+    group.wait(400 * MS)
+    lost = [group.publish(2).seq for _ in range(3)]
+    group.drop(between([2], [0, 1]))
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(400 * MS)
+    group.restart(2)
+    assert group.members[2].lost == []
+    group.wait(400 * MS, lose=between([2], [0, 1]))
+    assert comes_back() == lost, "it knows that it is out, and nobody knows that it does"
+    group.wait(400 * MS)
+    assert group.told(2, "removed")
+    assert comes_back() == lost
+    group.join(2, 0)
+    group.wait(400 * MS)
+    assert group.is_live(2)
+    assert comes_back() == lost, "its application may not have had the group"
+    group.records[2] += group.members[2].lost_told(group.now).persist
+    assert group.members[2].lost == []
+    assert comes_back() == []
+
+
+@pytest.mark.parametrize("rewrites", [False, True], ids=["appended", "rewritten"])
+def test_who_was_told_what_it_lost_is_not_told_again(rewrites: bool) -> None:
+    """It was told while it ran, and ended before enough of the others knew that it did; what it is later is told what
+    that one loses."""
+    group = Group("causal-living", None, ViewSettings(journal=True))
+    for again in range(2):
+        lost = group.publish(2).seq
+        group.drop(between([2], [0, 1]))
+        group.remove(0, 2)
+        group.wait(400 * MS, lose=lambda packet: packet.source == 2 and packet.to != 2)
+        member = group.members[2]
+        assert [bundle.first for bundle in member.lost] == [lost]
+        group.records[2] += member.lost_told(group.now).persist
+        for _ in range(2):
+            if rewrites:
+                group.records[2] = group.members[2].checkpoint()
+            group.crash(2)
+            group.restart(2)
+            assert group.members[2].lost == [], again
+            group.wait(400 * MS)
+        group.join(2, 0)
+        group.wait(400 * MS)
+        assert group.is_live(2)
 
 
 def _former(group: Group) -> str:

@@ -189,6 +189,16 @@ class Ended(Struct, frozen=True, tag=58, array_like=True, gc=False):
     for certain."""
 
 
+class Lost(Struct, frozen=True, tag=59, array_like=True, gc=False):
+    """Own events that a view without this member leaves out, written as it ended; no application was told of them."""
+
+    bundle: Bundle
+
+
+class LostTold(Struct, frozen=True, tag=60, array_like=True, gc=False):
+    """The application was told of all own events that views have left out so far."""
+
+
 class FixedGroup(Struct, frozen=True, tag=32, array_like=True, gc=False):
     """The first record of a group with fixed members, and how its messages spread: no living group begins with it."""
 
@@ -200,6 +210,7 @@ class FixedGroup(Struct, frozen=True, tag=32, array_like=True, gc=False):
 Entry = (
     Adopted | Entered | Published | Marked | TakenCounts | Voted | Frozen | Base | Opened | MarkSeen | Custody
     | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve | Skipped | Ended
+    | Lost | LostTold
 )  # fmt: skip
 
 encode = msgpack.Encoder().encode

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from whence.core.member import OverlayStatus, ViewStatus
-from whence.core.ready import Gauge, Note
+from whence.core.ready import Gauge, Note, Ready
 from whence.core.views.early import Early
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
@@ -18,7 +18,7 @@ from whence.core.views.status import Status
 from whence.core.views.wishes import Wishes
 from whence.epochs import line_of
 from whence.errors import RemovedError
-from whence.types import Process
+from whence.types import Bundle, Instant, Process
 
 
 class Observed:
@@ -90,6 +90,18 @@ class Observed:
             known.epoch, known.cut, is_known=known.is_known, published=known.published, is_replaced=known.is_replaced,
             generation=known.generation,
         )  # fmt: skip
+
+    @property
+    def lost(self) -> list[Bundle]:
+        """Return what this process published and a view without it leaves out, as far as the application was not told;
+        with a journal, also of the members that it was before."""
+        return self.removal.lost
+
+    def lost_told(self, now: Instant) -> Ready:
+        """Note that the application was told of it."""
+        ready = Ready()
+        self.removal.lost_told(ready)
+        return ready
 
     # --- the group ---
 

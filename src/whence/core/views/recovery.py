@@ -17,6 +17,8 @@ from whence.core.views.journal import (
     Ended,
     Entered,
     Frozen,
+    Lost,
+    LostTold,
     MarkCustody,
     Marked,
     MarkSeen,
@@ -146,6 +148,12 @@ class Recovery:
             if isinstance(entry, Ended):
                 self.bundles, self._ended, entries = entry.bundles, entry, []
                 self.changes.removal.former = entry.former
+                self.changes.removal.is_told = False
+            elif isinstance(entry, Lost):
+                self.changes.removal.lost_before.append(entry.bundle)
+            elif isinstance(entry, LostTold):
+                self.changes.removal.lost_before = []
+                self.changes.removal.is_told = any(isinstance(each, RemovedAt) for each in entries)
             elif isinstance(entry, TakenCounts):
                 self._raise(entry.counts)
             else:
@@ -278,10 +286,12 @@ class Recovery:
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""
         state = self.state
-        if self.changes.removal.ended:
-            return [journal.encode(Ended(self.bundles, self.changes.removal.former))]
+        removal = self.changes.removal
+        lost = [journal.encode(Lost(bundle)) for bundle in removal.lost_before]
+        if removal.ended:
+            return [journal.encode(Ended(self.bundles, removal.former)), *lost]
         if state.me is None:
-            return [] if self._ended is None else [journal.encode(self._ended)]
+            return [] if self._ended is None else [journal.encode(self._ended), *lost]
         state.count_taken()
         mine, joined, opened = state.own, state.me.joined, state.opened
         first = next(iter(mine.retained), mine.got + 1)
@@ -303,10 +313,11 @@ class Recovery:
         acceptor = self.changes.participant.acceptor
         if acceptor.instance >= 0:
             entries.append(acceptor.record())
-        if self.changes.removal.by is not None:
-            entries.append(RemovedAt(self.changes.removal.by.epoch, self.changes.removal.by))
+        if removal.by is not None:
+            entries.append(RemovedAt(removal.by.epoch, removal.by))
+            entries += [LostTold()] if removal.is_told else []
         entries += self.changes.inbox.stage.records()
-        records = [journal.encode(entry) for entry in entries]
+        records = [journal.encode(entry) for entry in entries] + lost
         records += [journal.record_of_own(message) for message in mine.retained.values()]
         for stream in state.streams.values():
             if stream is not mine:

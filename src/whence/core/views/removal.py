@@ -2,19 +2,20 @@
 
 Law: whoever reads of its own removal publishes, delivers and votes no more, but goes on telling the view until enough
 of the next voters know it: it may be the only one that does. So the last member of a group does not end before those
-that left with it have heard that it knows.
+that left with it have heard that it knows. What was published here and that view leaves out stays in the journal until
+the application was told.
 """
 
 from collections.abc import Callable, Container
 
 from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.views.items import Decree, ViewMessage
-from whence.core.views.journal import Ended, Former, Journal, RemovedAt
+from whence.core.views.journal import Ended, Former, Journal, Lost, LostTold, RemovedAt
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability, last_event
 from whence.core.views.view import View
 from whence.epochs import forced_since, number_of
-from whence.types import Instant
+from whence.types import Bundle, Instant
 
 FAREWELL_NS = 5_000_000_000
 """How long removed members are told that they are; later they learn it when they speak."""
@@ -41,6 +42,10 @@ class Removal:
         self.ended = False
         self.former: Former | None = None
         """The verdict on the last membership of this process that ended by removal, unless a later one was opened."""
+        self.lost_before: list[Bundle] = []
+        """Own events that views left out with which earlier memberships ended, and of which no application was told."""
+        self.is_told = False
+        """Whether the application was told which of its events the view without this member leaves out."""
         self.bundles: Callable[[], int] = lambda: 0
         """Returns the own messages with events, in all incarnations."""
         self._farewells: dict[int, tuple[int, Instant]] = {}
@@ -144,8 +149,35 @@ class Removal:
         """Be out for good: enough of the others know it."""
         self.ended = True
         self._remember(verdict)
+        left_out = [] if self.is_told else self._left_out()
+        self.is_told = True
+        self.lost_before += left_out
         self.journal.write(Ended(self.bundles(), self.former), ready)
+        for bundle in left_out:
+            self.journal.write(Lost(bundle), ready)
         ready.notes.append(verdict)
+
+    # --- what it published in vain ---
+
+    @property
+    def lost(self) -> list[Bundle]:
+        """Return the own events that views without this member leave out, as far as the application was not told."""
+        return self.lost_before + ([] if self.is_told else self._left_out())
+
+    def lost_told(self, ready: Ready) -> None:
+        """Note that the application was told of them."""
+        self.lost_before, self.is_told = [], self.by is not None
+        self.journal.write(LostTold(), ready)
+
+    def _left_out(self) -> list[Bundle]:
+        """Return the own events beyond the cut; all that were not settled, where it is not known. They are retained:
+        what is stable was taken by those who decided the cut."""
+        if self.by is None or self.state.me is None:
+            return []
+        cut = self.by.cut_of(self.state.me)
+        last = cut.number if cut is not None and self.by.forced_from is None else 0
+        own = self.state.own.retained.items()
+        return [each.bundle for number, each in own if number > last and isinstance(each, ViewMessage)]
 
     def _remember(self, verdict: Note) -> None:
         """Keep the verdict for the next membership; one that published nothing does not hide what is to be told of the

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 
 from whence.errors import UsageError
 from whence.pipeline.columns import union
+from whence.pipeline.footers import ranges_of_numbers
 from whence.pipeline.frames import Column, DataFrame, F, SparkSession
-from whence.pipeline.log_sql import GIVEN, row_sql, value_kind
+from whence.pipeline.log_sql import GIVEN, Known, row_sql, value_kind
 from whence.pipeline.logs import (
     COLUMNS,
     FILE,
@@ -40,6 +41,7 @@ from whence.pipeline.logs import (
     REASON,
     ROW,
     SEQ,
+    TRACE_NAMES,
     K,
     L,
     R,
@@ -63,6 +65,8 @@ _CAST: Final = re.compile(rf"({_LITERAL.pattern})|\bcast\s*\(", re.IGNORECASE | 
 Shape: TypeAlias = str
 """Files of one shape are read together: those with the same columns, or NDJSON."""
 _LINES_OF_JSON: Final = "ndjson"
+_FIT: Final = "all numbers fit: "
+"""Before the columns of files whose footers say so."""
 
 
 class FilesByShape(NamedTuple):
@@ -88,7 +92,9 @@ def files_by_shape(files: Iterable[Path]) -> FilesByShape:
 
 def _shape_of(file: Path) -> Shape:
     if is_parquet(file):
-        return str(pq.read_schema(file).remove_metadata())
+        footer = pq.read_metadata(file)
+        columns = str(footer.schema.to_arrow_schema().remove_metadata())
+        return columns if ranges_of_numbers(footer) is None else f"{_FIT}{columns}"
     for _ in lines_of(file) if file.suffix == ".gz" else ():
         pass
     return _LINES_OF_JSON
@@ -127,6 +133,7 @@ class LogReader:
     def __init__(self, spark: SparkSession, mapping: Mapping[str, str]) -> None:
         self._spark = spark
         self._mapping = {name: _CAST.sub(_tried, expression) for name, expression in mapping.items()}
+        self._is_plain = set(mapping) <= {PAYLOAD}
         self._schemas: dict[Shape, Any] = {}
         self._fields: dict[str, Any] = dict.fromkeys(COLUMNS)
         """Of lines of JSON: names, each with None for text or with the names within it."""
@@ -166,7 +173,8 @@ class LogReader:
         with lenient_casts(self._spark):
             for shape, group in found.by_shape.items():
                 try:
-                    tables.append(self._shaped(shape, group, are_sound=are_sound))
+                    fit = Known.NUMBERS if self._is_plain and shape.startswith(_FIT) else Known.NOTHING
+                    tables.append(self._shaped(shape, group, Known.ALL if are_sound else fit))
                 except UsageError as error:
                     unreadable |= dict.fromkeys(group, str(error))
         self.unreadable |= unreadable
@@ -224,7 +232,7 @@ class LogReader:
         empty = {name: "false" if name == HEARTBEAT else f"cast(null as {kind})" for name, kind in _KINDS.items()}
         return table.selectExpr(*(f"{(empty | {FILE: FILE, REASON: REASON})[name]} as {name}" for name in _KINDS))
 
-    def _shaped(self, shape: Shape, files: Sequence[AnyPath], *, are_sound: bool) -> DataFrame:
+    def _shaped(self, shape: Shape, files: Sequence[AnyPath], known: Known) -> DataFrame:
         raw, chosen, _ = self._raw(shape, files)
         about = [f"{_quoted(name)} as {short}" for name, short in
                  ((_RAW_FILE, FILE), (_RAW_AT, ROW), (_RAW_ROW, RAW), (_RAW_BAD, "bad"))]  # fmt: skip
@@ -233,7 +241,7 @@ class LogReader:
         except Exception as error:
             raise UsageError(f"--mapping does not fit {files[0].name}: {first_line(error)}") from error
         kinds = {name: value_kind(given.schema[f"{GIVEN}{name}"].dataType) for name in chosen}
-        parsed, keyed = row_sql(tuple(sorted(kinds.items())), are_sound=are_sound)
+        parsed, keyed = row_sql(tuple(sorted(kinds.items())), known)
         return given.selectExpr(*parsed).selectExpr(*keyed)
 
     def _raw(self, shape: Shape, files: Sequence[AnyPath]) -> tuple[DataFrame, dict[str, str], set[str]]:
@@ -336,7 +344,7 @@ def _chosen(names: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
 
 def _trace_columns(names: Iterable[str]) -> set[str]:
     """Return the columns that a trace has under other names; none for other logs."""
-    return {PID, SEQ} if {"m_pid", "m_inc", "m_seq", "t_true", L} <= set(names) else set()
+    return {PID, SEQ} if set(names) >= TRACE_NAMES else set()
 
 
 def _missing_path(raw: DataFrame, name: str, expression: str, where: str) -> list[str] | None:

@@ -4,6 +4,7 @@ A value is cast if nothing of it is lost. A row that has no place in any order i
 """
 
 from collections.abc import Mapping
+from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -91,12 +92,19 @@ def value_kind(kind: "DataType") -> str:
     return TEXT if isinstance(kind, StringType) else BYTES if isinstance(kind, BinaryType) else OTHER
 
 
-@lru_cache(maxsize=256)
-def row_sql(kinds: ValueKinds, *, are_sound: bool = False) -> tuple[list[str], list[str]]:
-    """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these.
+class Known(IntEnum):
+    """What is known of all rows of a file before they are read."""
 
-    `are_sound`: it is known of all rows that they have a place in the order.
-    """
+    NOTHING = 0
+    NUMBERS = 1
+    """Every column of numbers that is there has a number in every row, in its range."""
+    ALL = 2
+    """Every row has a place in the order, besides."""
+
+
+@lru_cache(maxsize=256)
+def row_sql(kinds: ValueKinds, known: Known = Known.NOTHING) -> tuple[list[str], list[str]]:
+    """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these."""
     of = dict(kinds)
     numbers = {name: _number(name, of.get(name, ABSENT)) for name in (INC, SEQ, R, L, K, *KEY)}
     word, digits = _publisher_number(of.get(PID, ABSENT))
@@ -113,8 +121,8 @@ def row_sql(kinds: ValueKinds, *, are_sound: bool = False) -> tuple[list[str], l
         *(f"{_shown(name)} as {GIVEN}{name}" for name in of if name not in (GRP, PUBLISHER, PAYLOAD, KIND)),
         FILE, ROW, RAW, "bad",
     ]  # fmt: skip
-    reason = "bad" if are_sound else _reason(of)
-    return parsed, _keyed_columns(of, reason, has_names=bool(names or uuids))
+    reason = "bad" if known is Known.ALL else _reason(of, known)
+    return parsed, _keyed_columns(of, reason, known, has_names=bool(names or uuids))
 
 
 def _text(name: str, of: Mapping[str, str]) -> str:
@@ -183,8 +191,14 @@ def _payload(kind: str) -> str:
 # --- reasons and keys ---
 
 
-def _keyed_columns(of: Mapping[str, str], reason: str, *, has_names: bool) -> list[str]:
-    inc, k, r = f"coalesce({INC}, 1L)", f"coalesce({K}, 0L)", f"coalesce({R}, {L})"
+def _keyed_columns(of: Mapping[str, str], reason: str, known: Known, *, has_names: bool) -> list[str]:
+    def given_or(name: str, otherwise: str) -> str:
+        """Return SQL for a number, or for another where it is missing: a column that is not needed is not read."""
+        if known is Known.NOTHING:
+            return f"coalesce({name}, {otherwise})"
+        return name if name in of else otherwise
+
+    inc, k, r = given_or(INC, "1L"), given_or(K, "0L"), given_or(R, L)
     tail = f"shiftleft({inc} & {(1 << INC_BITS) - 1}, {SEQ_BITS}) | {SEQ}"
     is_small = f"digits is null and word between 0 and {(1 << PID_BITS) - 1}"
     mid, low = "shiftrightunsigned(word, 2)", f"shiftleft(word & 3, {INC_BITS + SEQ_BITS}) | {tail}"
@@ -196,9 +210,9 @@ def _keyed_columns(of: Mapping[str, str], reason: str, *, has_names: bool) -> li
     return [
         GRP, f"if(digits is null, word, null) as {PID}", f"coalesce(digits, named) as {PUBLISHER}",
         f"try_cast({inc} as int) as {INC}", SEQ, f"{r} as {R}", L,
-        f"coalesce({K_HI}, shiftleft({L}, {K_BITS}) | {k}) as {K_HI}",
-        f"coalesce({K_MID}, if({K_HI} is null, {made_mid}, 0L)) as {K_MID}",
-        f"coalesce({K_LO}, {made_low}) as {K_LO}",
+        f"{given_or(K_HI, f'shiftleft({L}, {K_BITS}) | {k}')} as {K_HI}",
+        f"{given_or(K_MID, f'if({K_HI} is null, {made_mid}, 0L)')} as {K_MID}",
+        f"{given_or(K_LO, made_low)} as {K_LO}",
         PAYLOAD, HEARTBEAT, FILE, ROW, RAW, f"{reason} as {REASON}",
     ]  # fmt: skip
 
@@ -212,7 +226,7 @@ Wrong: TypeAlias = tuple[str, str]
 """SQL for when something is wrong with a row, and for what is said of it then."""
 
 
-def _reason(of: Mapping[str, str]) -> str:
+def _reason(of: Mapping[str, str], known: Known) -> str:
     """Return SQL for the reason to reject a row: the first thing that is wrong with it.
 
     Whether there is one is asked first: so Spark need not make any sentence to know which rows have none, and the code
@@ -220,12 +234,7 @@ def _reason(of: Mapping[str, str]) -> str:
     """
     is_made = f"({K_HI} is null or {K_LO} is null)"
     escaped = f"octet_length({GRP}) > {GRP_BYTES_SURE} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX}"
-    wrong = [
-        ("bad is not null", "bad"),
-        (f"{GRP} = ''", "'grp is empty'"),
-        (f"instr({GRP}, char(0)) > 0", "'grp has a NUL, which no name of a directory may have'"),
-        (escaped, f"'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory'"),
-        (f"{GRP} = '{NO_PARTITION}'", f"'grp is {NO_PARTITION}, which stands for none in directories'"),
+    wrong_numbers = [
         *_wrong_publisher(of),
         *_wrong_number(of, SEQ, BITS_OF[SEQ], is_made, f"not {HEARTBEAT}"),
         *_wrong_number(of, L, BITS_OF[L], is_made, "true"),
@@ -233,6 +242,14 @@ def _reason(of: Mapping[str, str]) -> str:
         *_wrong_number(of, K, BITS_OF[K], is_made, None),
         *(each for name in (R, *KEY) for each in _wrong_number(of, name, 63, "true", None)),
         (f"({K_HI} is null) <> ({K_LO} is null)", f"'one of {K_HI} and {K_LO} is missing'"),
+    ]
+    wrong = [
+        ("bad is not null", "bad"),
+        (f"{GRP} = ''", "'grp is empty'"),
+        (f"instr({GRP}, char(0)) > 0", "'grp has a NUL, which no name of a directory may have'"),
+        (escaped, f"'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory'"),
+        (f"{GRP} = '{NO_PARTITION}'", f"'grp is {NO_PARTITION}, which stands for none in directories'"),
+        *(wrong_numbers if known is Known.NOTHING else []),
     ]
     is_wrong = " or ".join(f"coalesce({condition}, false)" for condition, _ in wrong)
     said = " ".join(f"when {condition} then {sentence}" for condition, sentence in wrong)

@@ -55,6 +55,8 @@ PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 BITS_OF: Final = {INC: 31, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
 """Bits of each part of a computed key. It has only the lowest INC_BITS of an incarnation; where these are equal, the
 incarnation itself decides."""
+TRACE_NAMES: Final = frozenset({"m_pid", "m_inc", "m_seq", "t_true", L})
+"""Columns by which a trace is known, which names a log's columns otherwise."""
 
 _ENDS: Final = (".ndjson", ".jsonl", ".json")
 _RUN: Final = "run_id="

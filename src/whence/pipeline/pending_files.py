@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,24 +18,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from whence.pipeline.footers import ranges_of_numbers
 from whence.pipeline.log_reader import LogReader
 from whence.pipeline.log_sql import GRP_BYTES_SURE, NO_PARTITION
 from whence.pipeline.logs import (
-    BITS_OF,
     FILE,
     GRP,
     HEARTBEAT,
-    INC,
-    K_HI,
-    K_LO,
-    KEY,
-    KIND,
     PAYLOAD,
     PID,
     PUBLISHER,
     REASON,
-    SEQ,
-    K,
     L,
     R,
     check_one_run,
@@ -45,9 +38,6 @@ from whence.pipeline.logs import (
 )  # fmt: skip
 from whence.pipeline.rejected import first_rejected, local_path, rejected_rows
 from whence.pipeline.storage import AnyPath, at, bytes_below, entries, remove
-
-_NUMBERS: Final = (PID, INC, SEQ, R, L, K, *KEY)
-"""Columns that must be whole numbers, and in their range, for the statistics of a footer to suffice."""
 
 
 class FileSpan(NamedTuple):
@@ -187,25 +177,18 @@ class PendingFiles:
             return None
         try:
             footer = pq.read_metadata(where)
-            kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
-            if GRP in kinds and not _fit(pq.read_table(where, columns=[GRP], partitioning=None).column(GRP)):
+            if GRP in footer.schema.to_arrow_schema().names and not _fit(_groups_of(where)):
                 return None
         except (OSError, pa.ArrowException):
             return None
-        numbers = [name for name in _NUMBERS if name in kinds]
-        is_whole = all(pa.types.is_signed_integer(kinds[name]) for name in numbers)
-        if not is_whole or not {PID, SEQ, L} <= set(numbers) or KIND in kinds or (K_HI in kinds) != (K_LO in kinds):
+        groups = ranges_of_numbers(footer)
+        if groups is None:
             return None
-        places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
         spans = []
-        for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
-            known = {name: group.column(places[name]).statistics for name in numbers}
-            if not all(each and each.has_min_max and each.null_count == 0 for each in known.values()):
-                return None
-            if any(known[name].min < 0 or known[name].max >> BITS_OF.get(name, 63) for name in numbers):
-                return None  # some rows may be rejected: all are read
+        for number, known in enumerate(groups):
             clock, l_ = known[R if R in known else L], known[L]
-            spans.append(FileSpan(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows, group.num_rows, 0))
+            rows = footer.row_group(number).num_rows
+            spans.append(FileSpan(file, None, clock.max, l_.max, l_.min, l_.max, rows, rows, 0))
         return spans
 
     def remove(self, files: Iterable[str]) -> None:
@@ -223,6 +206,10 @@ class PendingFiles:
             for name in entries(self._directory):
                 if name not in files:
                     remove(self._directory / name)
+
+
+def _groups_of(file: Path) -> pa.ChunkedArray:
+    return pq.read_table(file, columns=[GRP], partitioning=None).column(GRP)
 
 
 def _fit(groups: pa.ChunkedArray) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.net.live import within
-from tests.net.test_living import BOTH, GROUP, Cluster, Process, quiet
+from tests.net.test_living import BOTH, CAUSAL, GROUP, Cluster, Process, quiet
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.trace.gathering import Gathering, gather
@@ -55,3 +55,44 @@ def test_where_nobody_ended_in_order_nobody_is_found_killed(tmp_path: Path) -> N
     assert not trace.rows[Kind.CRASH]
     verdicts = {verdict.promise: verdict.outcome for verdict in judge(trace)}
     assert verdicts["agreement"] is Outcome.HOLDS
+
+
+@BOTH
+def test_who_closed_the_group_in_order_is_away_and_owed_nothing_more_until_it_is_back(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    """It is judged by what it had taken; once it is back, by everything."""
+
+    async def main() -> None:
+        made = Cluster(tmp_path, kind, durable=True)
+        one, two, three = await made.found(1, 2, 3)
+        await quiet([one, two, three])
+        await three.stop()
+        receipt = await one.group.publish(b"not for three")
+        await receipt.stored()
+        if kind == CAUSAL:
+            await two.has(b"not for three")
+        for process in (one, two):
+            await process.stop()
+
+    async def again() -> None:
+        made = Cluster(tmp_path, kind, durable=True)
+        one, two, three = await made.come_back(1, 2, 3)
+        await quiet([one, two, three])
+        for process in (one, two, three):
+            await process.stop()
+
+    within(main())
+    assert _outcomes(tmp_path, one_clock=True) <= {Outcome.HOLDS, Outcome.UNKNOWN}
+    assert _outcomes(tmp_path, one_clock=False) == {Outcome.UNKNOWN}
+    within(again())
+    assert _outcomes(tmp_path, one_clock=True) == {Outcome.HOLDS}
+
+
+def _outcomes(tmp_path: Path, *, one_clock: bool) -> set[Outcome]:
+    """Return what is said of agreement; nothing is broken."""
+    trace = gather(sorted((tmp_path / "traces").iterdir()), GROUP, "run", "0", one_clock=one_clock)
+    verdicts = {verdict.promise: verdict for verdict in judge(trace)}
+    broken = [verdict for verdict in verdicts.values() if verdict.outcome is Outcome.BROKEN]
+    assert not broken, broken
+    return {verdicts["agreement"].outcome}

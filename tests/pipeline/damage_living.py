@@ -8,7 +8,7 @@ from tests.check.worlds import copy
 from tests.pipeline.damage import WAYS, Way, change, pick, renumber, value, without
 from whence.epochs import BIRTH_BITS, FORK_BITS, NUMBER_BITS
 from whence.trace.memory import Trace
-from whence.trace.schema import COLUMNS_OF, Kind
+from whence.trace.schema import CLOSED, COLUMNS_OF, Kind
 
 GENERATION_AT: Final = NUMBER_BITS + FORK_BITS + BIRTH_BITS
 RECEIPTS: Final = ("stored", "majority", "settled")
@@ -176,6 +176,31 @@ def everybody_leaves(trace: Trace, rng: Random) -> Trace | None:
     return trace
 
 
+def some_close_the_group(trace: Trace, rng: Random) -> Trace | None:
+    """Some close the group in order, each somewhere on its way, and stay members; one may take something after it."""
+    nodes = sorted({row[0] for row in trace.rows[Kind.VIEW]})
+    if not nodes:
+        return None
+    for node in rng.sample(nodes, rng.randint(1, len(nodes))):
+        mine = sorted(row[:5] for rows in trace.rows.values() for row in rows if row[0] == node)
+        _, inc, ev, t_clk, t_true = rng.choice(mine[len(mine) // 2 :])
+        takes = rng.random() < 0.2
+        for kind, rows in trace.rows.items():
+            stays = Kind.DELIVER if takes else None
+            trace.rows[kind] = [row for row in rows if row[0] != node or row[1:3] <= (inc, ev) or kind is stays]
+        for kind, rows in trace.rows.items():  # what it takes after that comes after the row that says so
+            later = [row[:2] == (node, inc) and row[2] > ev for row in rows]
+            trace.rows[kind] = [
+                (*row[:2], row[2] + 1, *row[3:]) if is_later else row for row, is_later in zip(rows, later, strict=True)
+            ]
+        given = {
+            "node": node, "inc": inc, "ev": ev + 1, "t_clk": t_clk, "t_true": t_true, "reason": CLOSED,
+            "grp": next(iter(trace.run.groups)),
+        }  # fmt: skip
+        trace.rows[Kind.NOTE].append(tuple(given.get(name) for name in COLUMNS_OF[Kind.NOTE]))
+    return trace
+
+
 def receipt_altered(trace: Trace, rng: Random) -> Trace | None:
     """A note is about another event, or says another level; half the time one is made up."""
     other = pick(trace, rng, Kind.PUBLISH)
@@ -335,7 +360,7 @@ LIVING_WAYS: Final[tuple[Way, ...]] = (
     published_in_another_view, delivered_as_of_another_view, event_moved_to_another_view, view_of_others_altered,
     view_altered_everywhere, view_never_told, views_of_an_epoch_never_told, view_of_another_epoch, voters_altered,
     join_of_another_member, leave_never_told, leave_altered, everybody_leaves, receipt_altered, nobody_can_help,
-    disk_wiped, crash_made_up, restart_made_up, crash_never_told, deliveries_of_two_members_mixed,
+    disk_wiped, some_close_the_group, crash_made_up, restart_made_up, crash_never_told, deliveries_of_two_members_mixed,
     run_promises_more_or_less, second_group_named, begun_again, forced_by_an_operator, some_remember_nothing,
 )  # fmt: skip
 

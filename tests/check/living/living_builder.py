@@ -1,6 +1,7 @@
 """Writes traces of living groups by hand: views, joins and removals in short calls, and every row of the contract."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.check.trace_builder import GRP, TraceBuilder
@@ -8,8 +9,21 @@ from whence.check.judge import judge
 from whence.check.living.members import MemberId
 from whence.check.verdict import Outcome, Verdict
 from whence.epochs import forced_epoch
-from whence.trace.schema import Kind
+from whence.trace.schema import CLOSED, COLUMNS_OF, T_TRUE, Kind
 from whence.types import EventId
+
+_WATCHED: "list[list[LivingBuilder]]" = []
+
+
+@contextlib.contextmanager
+def watched() -> "Iterator[list[LivingBuilder]]":
+    """Collect the traces that are made meanwhile."""
+    made: list[LivingBuilder] = []
+    _WATCHED.append(made)
+    try:
+        yield made
+    finally:
+        _WATCHED.pop()
 
 
 class LivingBuilder(TraceBuilder):
@@ -22,6 +36,8 @@ class LivingBuilder(TraceBuilder):
         said = {"membership": "living", "agreement": "all"} | parameters
         forgetting = [(pid, inc) for pid in forgetful for inc in (1, 2, 3)]
         super().__init__(founders, durable=durable, forgetful=forgetting, level="causal", parameters=said)
+        for made in _WATCHED:
+            made.append(self)
         self.views: list[list[MemberId]] = [[MemberId(pid, 1, 0) for pid in founders]]
         self.epochs: dict[int, int] = {}
         for pid in founders:
@@ -72,6 +88,10 @@ class LivingBuilder(TraceBuilder):
         """Write that a process learnt that it is out, and what of its own took effect."""
         named = {} if last is None else {"m_pid": last.pid, "m_inc": last.incarnation, "m_seq": last.seq}
         self.row(Kind.LEAVE, pid, **named | {"epoch": epoch, "reason": reason} | columns)
+
+    def close(self, pid: int, **columns: Any) -> None:
+        """Write that a process closes the group in order, and does not leave it."""
+        self.row(Kind.NOTE, pid, **{"reason": CLOSED, "grp": GRP} | columns)
 
     def wipe(self, pid: int) -> None:
         """Write that a process crashes and its disk is gone."""
@@ -148,6 +168,26 @@ def ahead(*, forced: bool, before: bool = False, at_once: bool = False) -> Livin
     if not (before or at_once):
         builder.hand(event, 1)
     return builder
+
+
+def away(*, timed: bool = True) -> LivingBuilder:
+    """Three with journals; one closes the group, and the others go on, and close it later."""
+    builder = LivingBuilder(durable=True)
+    builder.tell_all(0)
+    builder.close(2)
+    builder.receipt("majority", builder.tell(0, 0, 1))
+    for pid in (0, 1):
+        builder.close(pid)
+    if not timed:
+        untimed(builder)
+    return builder
+
+
+def untimed(builder: LivingBuilder) -> None:
+    """Take true time from all rows."""
+    for kind, rows in builder.trace.rows.items():
+        at = COLUMNS_OF[kind].index(T_TRUE)
+        builder.trace.rows[kind] = [(*row[:at], None, *row[at + 1 :]) for row in rows]
 
 
 def closed_without(pid: int) -> LivingBuilder:

@@ -20,7 +20,7 @@ def judge(living: Living) -> Verdict:
     owed = Owed(living, PROMISE)
     expected = missed = 0
     for process, membership in living.judged.items():
-        mask = owed.effective & living.owed[process]
+        mask = owed.effective & living.due[process]
         expected += mask.bit_count()
         for event in owed.missing(process, mask):
             missed += 1

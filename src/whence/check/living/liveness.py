@@ -65,8 +65,7 @@ def _wanting(living: Living, phases: Phases) -> list[Membership]:
     return [
         each
         for who_where, each in last.items()
-        if each.is_up
-        and not (each.has_ended or each.moved_on)
+        if living.up[each.process]
         and (not each.is_silent or (each.goes_on and (is_one_group or who_where in founders)))
         and (living.lines[each.process][0][4][AT_T_TRUE] or 0) <= phases.live_from
     ]
@@ -136,6 +135,8 @@ def _due_from(living: Living, membership: Membership, event: int) -> int:
 def _is_owed(living: Living, owed: Owed, process: Process, event: int, phases: Phases) -> bool:
     published = living.published[event][AT_T_TRUE]
     if not (phases.live_from <= published <= phases.live_until and living.meant[process] >> event & 1):
+        return False
+    if process in living.closings and not living.due[process] >> event & 1:
         return False
     join = living.memberships[process].join
     return owed.owed_from_the_start(process) or (join is not None and join[AT_T_TRUE] < published)

@@ -30,6 +30,7 @@ from whence.check.history import (
     Stay,
     Step,
 )
+from whence.check.living.closings import away, closings
 from whence.epochs import NUMBER_BITS, generation_of, is_founding, line_of
 from whence.trace.memory import Row, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, IDS, T_CLK, VALUE, Kind
@@ -367,7 +368,7 @@ class Living(History):
     @cached_property
     def known(self) -> dict[str, View]:
         """The latest view of each group that somebody entered, or learnt of when it was out, whose process is up."""
-        up = [each for each in self.memberships.values() if each.is_up]
+        up = [each for process, each in self.memberships.items() if each.is_up and process not in self.away]
         pids = {each.pid for each in up}
         rows = [row for each in up for row in each.entered]
         rows += [row for row in self.trace.rows[Kind.NOTE] if row[AT_REASON] == OUTSIDE and row[0] in pids]
@@ -499,6 +500,28 @@ class Living(History):
             owed[process] = mask
         return owed
 
+    @cached_property
+    def due(self) -> dict[Process, int]:
+        """The same without what was published after a member had closed the group."""
+        due = self.owed.copy()
+        for process, row in self.closings.items():
+            if process in due and row[AT_T_TRUE] is not None:
+                later = [event for event, each in enumerate(self.published) if (each[AT_T_TRUE] or 0) > row[AT_T_TRUE]]
+                due[process] &= ~sum(1 << event for event in later)
+        return due
+
+    # --- who closed the group and is a member still ---
+
+    @cached_property
+    def closings(self) -> dict[Process, Row]:
+        """Per membership that closed its group in order, and is a member still and not back: the row that says so."""
+        return closings(self)
+
+    @cached_property
+    def away(self) -> dict[Process, None]:
+        """Those of them that count as down."""
+        return away(self)
+
     def _has_closed(self, each: Membership) -> bool:
         """Return whether a member left its group as the last one: it names the view that it was alone in."""
         latest, row = self.latest.get(each.grp), each.leave
@@ -541,7 +564,8 @@ class Living(History):
     def up(self) -> dict[Process, bool]:
         """Whether a membership is up at the end and has not ended."""
         return {
-            process: each.is_up and not (each.has_ended or each.moved_on) for process, each in self.memberships.items()
+            process: each.is_up and not (each.has_ended or each.moved_on or process in self.away)
+            for process, each in self.memberships.items()
         }
 
 

@@ -74,6 +74,6 @@ def _judge_event(living: Living, owed: Owed, process: Process, event: int, why: 
             f"published in {which(living.epoch_of(event))}, and {why}"
         )
         owed.findings.add(row[:2], sentence, grp=membership.grp, ids=[name], evs=[row[2]])
-    elif process in living.judged and living.owed[process] >> event & 1 and not living.handed[process] >> event & 1:
+    elif process in living.judged and living.due[process] >> event & 1 and not living.handed[process] >> event & 1:
         sentence = f"{who(*membership.name)} was never handed {what(name)}, which {why}: it was open by then"
         owed.add_missing(membership, event, sentence)

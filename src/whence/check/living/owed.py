@@ -4,7 +4,11 @@ An event *took effect* when a member that stays was handed it, or published it. 
 that stays and is in the view it was published in. A strict group has one more rule: a joiner begins at a place of the
 one sequence, so what the others were handed before its first event is not owed to it.
 
-A group that was *closed*, because its last member left it, is judged up to the ends of those who left it by themselves:
+A member that remembers may *close* the group in order and stay a member. From then on it is away, like one that was
+killed: what is published later is not owed to it. What it had not taken by then leaves a doubt, unless the run says
+that it must have come; only what was acknowledged as settled must be there.
+
+A group that *ended*, because its last member left it, is judged up to the ends of those who left it by themselves:
 they count as if they stayed. Where one of them lacks something, its application may only not have asked for it.
 
 A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
@@ -26,8 +30,10 @@ from whence.check.history import AFTER_ALL, AT_GRP, AT_REASON, AT_T_TRUE
 from whence.check.living.members import AT_VALUE, AT_VIEW_EPOCH, FORCED, UNSUPPLIABLE, Living, Membership, View
 from whence.check.verdict import Findings, Verdict, counted
 from whence.epochs import view_name
+from whence.trace.memory import Row
 from whence.trace.schema import Kind
 
+CLOSED_BEFORE = "the member closed the group, and goes on where it was when it is back"
 LEFT_BEFORE = "the member left, and need not have taken all that it had got"
 IN_FLIGHT = "the run does not say by when deliveries must have been made"
 
@@ -60,9 +66,11 @@ class Owed:
 
     def missing(self, process: Process, events: int) -> list[int]:
         """Return those of some events that are owed to a member that is judged and did not come."""
+        return self.lacking(process, events & self.living.due[process]) if process in self.living.judged else []
+
+    def lacking(self, process: Process, events: int) -> list[int]:
+        """Return the same, also of what was published after the member had closed the group."""
         living = self.living
-        if process not in living.judged:
-            return []
         absent = list(bits(events & living.owed[process] & ~living.handed[process]))
         return absent if self.owed_from_the_start(process) else [e for e in absent if not self._is_before(process, e)]
 
@@ -93,9 +101,13 @@ class Owed:
 
     # --- what is found ---
 
-    def add_missing(self, membership: Membership, event: int, sentence: str, **shown: Iterable[int]) -> None:
-        """Count something that did not come: as a finding, or as a doubt where it need not have come yet."""
-        why = self._excuse(membership, event)
+    def add_missing(
+        self, membership: Membership, event: int, sentence: str, *, to: Membership | None = None,
+        **shown: Iterable[int],
+    ) -> None:  # fmt: skip
+        """Count something that did not come, `to` another member if that is given: as a finding, or as a doubt where it
+        need not have come yet."""
+        why = self._excuse(membership, event, to or membership)
         if why is not None:
             self.doubt(why)
             return
@@ -105,7 +117,10 @@ class Owed:
             rests_on_absence=True,
         )  # fmt: skip
 
-    def _excuse(self, membership: Membership, event: int) -> str | None:
+    def _excuse(self, membership: Membership, event: int, to: Membership) -> str | None:
+        closed = self.living.closings.get(to.process)
+        if closed is not None and not self._was_due(event, closed):
+            return CLOSED_BEFORE
         standstill = self.standstill(membership.grp)
         if standstill is None and (self.living.is_strict or membership.join is None):
             standstill = self.awaited(membership.grp)
@@ -118,13 +133,21 @@ class Owed:
         published = self.living.published[event][AT_T_TRUE]
         return "they were published after the end of the liveness phase" if (published or 0) > self.until else None
 
+    def _was_due(self, event: int, closed: Row) -> bool:
+        """Tell whether the run says that an event had to have come when a member closed the group."""
+        phases, at = self.living.run.phases, closed[AT_T_TRUE]
+        if phases is None or at is None or self.until != phases.live_until:
+            return False
+        return bool(max(self.living.published[event][AT_T_TRUE], phases.live_from) + phases.deadline_ns <= at)
+
     def standstill(self, grp: str) -> str | None:
         """Return why a group may stand still; None if it must go on."""
         living = self.living
         view = living.latest.get(grp)
         if view is None:
             return f"nobody recorded a view of group {grp!r}"
-        up = [each.pid for each in living.staying.values() if each.grp == grp and each.is_back]
+        staying = [each for process, each in living.staying.items() if process not in living.away]
+        up = [each.pid for each in staying if each.grp == grp and each.is_back]
         if not view.is_quorum(up):
             return f"group {grp!r} is blocked: no quorum of its latest view, {view_name(view.epoch)}, is up"
         if (known := living.known.get(grp, view)) != view and not known.is_quorum(self._up_in(known)):
@@ -166,6 +189,8 @@ class Owed:
             if each.grp == grp and each.is_durable and living.is_in(process, living.latest[grp].epoch):
                 if not each.is_up:
                     yield each.pid, "is down and a member of its latest view"
+                elif process in living.away:
+                    yield each.pid, "closed it and is a member of its latest view"
                 elif each.moved_on and self._is_gone(each):
                     yield each.pid, "was forced out of it and is gone"
 

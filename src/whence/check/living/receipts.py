@@ -5,6 +5,7 @@ on every member that stays, and is in the view of such an event, is handed it, w
 T5, T18, T23 to T25). `stored` says it only as long as the publisher stays. `settled` says more: the other members have
 it, and where they remember, their applications do. So where rows have true time and members remember, each other member
 that stays and is in the event's view was handed it before the note.
+A member that closed the group and lacks what was settled is missed, whenever it was published.
 Nobody is told of an event that is not its own. When a missing delivery counts, and what a joiner of a strict group is
 owed: see `owed`. One mask operation per note and member.
 """
@@ -59,11 +60,23 @@ def _judge_note(
     return at_stake
 
 
+def _was_settled_without(living: Living, owed: Owed, process: Process, event: int, level: str) -> bool:
+    """Tell whether a member that closed the group lacks an event that was settled: all its members have that."""
+    is_other = process in living.closings and process != living.publisher.get(event)
+    return level == SETTLED and is_other and bool(owed.lacking(process, 1 << event))
+
+
 def _judge_event(living: Living, owed: Owed, note: Row, level: str, event: int) -> bool:
     """Judge one acknowledged event at every member; return whether it was owed to anybody."""
     name, is_owed = living.id_of(event), False
     for process, membership in living.judged.items():
-        if not living.owed[process] >> event & 1:
+        if _was_settled_without(living, owed, process, event, level):
+            is_owed = True
+            told = f"{who(note[0], note[1])} was told that {what(name)} is settled"
+            sentence = f"{told}, and {who(*membership.name)} closed the group without it"
+            owed.findings.add(note[:2], sentence, grp=note[AT_GRP], ids=[name], evs=[note[2]], rests_on_absence=True)
+            continue
+        if not living.due[process] >> event & 1:
             continue
         is_owed = True
         came = living.delivered[process].get(event)

@@ -64,7 +64,7 @@ def _judge_one(living: Living, owed: Owed, process: Process, reference: Process)
     elif beyond:
         name = living.id_of(beyond[0])
         sentence = f"{who(*living.memberships[process].name)} was handed {what(name)}, and nobody who stays ever was"
-        owed.add_missing(living.memberships[process], beyond[0], sentence)
+        owed.add_missing(living.memberships[process], beyond[0], sentence, to=living.memberships[reference])
     return True
 
 

@@ -76,7 +76,7 @@ def wanting(tables: LivingTables) -> DataFrame:
         .join(F.broadcast(founders), [RUN_ID, GRP, NODE], "left")
     )
     asks = ~F.col("silent") | (F.col("goes_on") & ((F.col("many") == 1) | F.col("founds").isNotNull()))
-    return known.filter(
+    return known.join(F.broadcast(tables.away), list(PROCESS), "left_anti").filter(
         F.col("up")
         & ~F.col("ended")
         & ~F.col("moved_on")

@@ -4,7 +4,8 @@ What took effect is owed to every member that stays and is in the view it was pu
 begins at a place of the one sequence: what the others were handed before its first event is not owed to it. Something
 missing counts only where the run says when it must have come; never in a group that may stand still; and, where a group
 with journals waits for a member that is down, not in strict groups and not at who is not live yet. What does not count
-leaves a doubt, which is a row like a violation whose sentence says why.
+leaves a doubt, and so does what a member had not taken when it closed the group, as it is a member still. A doubt is a
+row like a violation whose sentence says why.
 """
 
 from whence.pipeline.columns import EVENT, LIFE, PROCESS, RUN_ID, message, violations
@@ -12,6 +13,7 @@ from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.living.tables import AT, LivingTables
 from whence.trace.schema import GRP, NODE
 
+CLOSED_BEFORE = "the member closed the group, and goes on where it was when it is back"
 LEFT_BEFORE = "the member left, and need not have taken all that it had got"
 IN_FLIGHT = "the run does not say by when deliveries must have been made"
 AFTER_THE_END = "they were published after the end of the liveness phase"
@@ -48,18 +50,26 @@ def _behind_first(tables: LivingTables, absent: DataFrame) -> DataFrame:
 
 
 def missing(
-    tables: LivingTables, absent: DataFrame, promise: str, sentence: Column, evs: Column | None = None
+    tables: LivingTables, absent: DataFrame, promise: str, sentence: Column, to: tuple[str, str] = (NODE, LIFE)
 ) -> DataFrame:
-    """Return what did not come to members as violations of a promise, or as doubts where it need not have come yet."""
+    """Return what did not come to members as violations of a promise, or as doubts where it need not have come yet.
+    `to` are the columns of those to whom it should have come."""
     left = tables.judged.filter("ended").select(*PROCESS, F.lit(True).alias("left"))
     known = absent.join(F.broadcast(tables.standing), [RUN_ID, GRP], "left").join(F.broadcast(tables.until), RUN_ID)
     known = known.join(F.broadcast(left), list(PROCESS), "left")
+    closed = tables.closings.select(
+        RUN_ID, F.col(NODE).alias(to[0]), F.col(LIFE).alias(to[1]), F.lit(True).alias("has_closed"), "closed_at"
+    )
+    known = known.join(F.broadcast(closed), [RUN_ID, *to], "left")
+    due = F.greatest(F.col("published_at"), F.col("owed_from")) + F.col("owed_within") <= F.col("closed_at")
+    is_away = F.col("has_closed").isNotNull() & ~F.coalesce(due, F.lit(False))
     waits = F.when(F.col("strict") | F.col("live").isNull(), F.col("awaited"))
+    late = F.coalesce("published_at", F.lit(0)) > F.col("until")
     why = F.coalesce(
-        F.col("standstill"), waits, F.when(F.col("left"), LEFT_BEFORE), F.when(F.col("until").isNull(), IN_FLIGHT),
-        F.when(F.coalesce("published_at", F.lit(0)) > F.col("until"), AFTER_THE_END),
+        F.when(is_away, CLOSED_BEFORE), F.col("standstill"), waits, F.when(F.col("left"), LEFT_BEFORE),
+        F.when(F.col("until").isNull(), IN_FLIGHT), F.when(late, AFTER_THE_END),
     )  # fmt: skip
-    return found_or_doubted(known.withColumn("why", why), promise, sentence, events=F.array(message()), evs=evs)
+    return found_or_doubted(known.withColumn("why", why), promise, sentence, events=F.array(message()))
 
 
 def out_of_place(tables: LivingTables, rows: DataFrame, promise: str, sentence: Column) -> DataFrame:

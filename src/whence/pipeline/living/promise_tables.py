@@ -27,7 +27,7 @@ class LivingPromiseTables(LivingTables):
     @cached_property
     def acknowledged(self) -> DataFrame:
         """Events that were acknowledged, each with every member that it is owed to."""
-        return self.keep(receipts.acknowledged(self))
+        return self.keep(receipts.acknowledged(self, self.owed))
 
     @cached_property
     def leaves(self) -> DataFrame:
@@ -86,7 +86,7 @@ JUDGEMENTS: Final[dict[str, Judgement]] = {
     ),
     receipts.PROMISE: Judgement(
         lambda tables: receipts.receipt_violations(tables, tables.acknowledged),
-        lambda tables: receipts.receipts_at_stake(tables.acknowledged), receipts.NOTHING,
+        lambda tables: receipts.receipts_at_stake(tables, tables.acknowledged), receipts.NOTHING,
     ),
     verdict.PROMISE: Judgement(
         lambda tables: verdict.verdict_violations(tables, tables.leaves),

@@ -36,12 +36,32 @@ _PUBLISHER = (RUN_ID, "p_node", "p_life")
 def receipt_violations(tables: LivingTables, owed: DataFrame) -> DataFrame:
     """Return acknowledged events that did not come, or not before the note, and notes about others' events."""
     lost = text(who(), " was never handed ", what(), ", which was acknowledged as ", F.col("level"))
-    return union([_foreign(tables), missing(tables, lacking(tables, owed), PROMISE, lost), _too_soon(tables, owed)])
+    settled = _settled_without(tables)
+    absent = lacking(tables, owed)
+    if tables.has_closings:
+        absent = absent.join(
+            settled.select(*PROCESS, EVENT, "level").distinct(), [*PROCESS, EVENT, "level"], "left_anti"
+        )
+    told = text(
+        who("n_node", "n_inc"), " was told that ", what(), " is settled, and ", who(), " closed the group without it"
+    )  # fmt: skip
+    shown = settled.withColumn("said", told).withColumns({NODE: F.col("n_node"), INC: F.col("n_inc")})
+    without = violations(shown, PROMISE, F.col("said"), events=F.array(message()), evs=F.array("n_ev"), absence=True)
+    return union([_foreign(tables), missing(tables, absent, PROMISE, lost), _too_soon(tables, owed), without])
 
 
-def receipts_at_stake(owed: DataFrame) -> DataFrame:
+def _settled_without(tables: LivingTables) -> DataFrame:
+    """Return what was settled and members lack that closed the group, whenever it was published."""
+    closed = acknowledged(tables, tables.meant).filter(F.col("level") == SETTLED)
+    closed = closed.join(F.broadcast(tables.closings.select(*PROCESS)), list(PROCESS), "left_semi")
+    others = (F.col("p_node") != F.col(NODE)) | (F.col("p_life") != F.col(LIFE))
+    return lacking(tables, closed.filter(others))
+
+
+def receipts_at_stake(tables: LivingTables, owed: DataFrame) -> DataFrame:
     """Return how many acknowledged events of each run are owed to somebody who stays."""
-    each = owed.select(RUN_ID, EVENT, "level").distinct().groupBy(RUN_ID)
+    known = owed.unionByName(_settled_without(tables).select(*owed.columns)) if tables.has_closings else owed
+    each = known.select(RUN_ID, EVENT, "level").distinct().groupBy(RUN_ID)
     said = text(
         counted(F.count("*"), "acknowledged event", "acknowledged events"),
         " reached every member that stays and is in their view",
@@ -49,9 +69,9 @@ def receipts_at_stake(owed: DataFrame) -> DataFrame:
     return each.agg(F.count("*").alias("at_stake"), said.alias("holds"))
 
 
-def acknowledged(tables: LivingTables) -> DataFrame:
-    """Return every event that was acknowledged, by the first note that covers it, with each member that stays and is in
-    its view."""
+def acknowledged(tables: LivingTables, owed: DataFrame) -> DataFrame:
+    """Return every event that was acknowledged, by the first note that covers it, with each member that it is owed
+    to."""
     notes = _notes(tables).filter(F.col("p_node") == F.col(NODE))
     line = Window.partitionBy(*_PUBLISHER, "level").orderBy(LIFE, *PLACE)
     since = F.coalesce(F.max(RANK).over(line.rowsBetween(Window.unboundedPreceding, -1)), F.lit(-1))
@@ -63,7 +83,7 @@ def acknowledged(tables: LivingTables) -> DataFrame:
         *_PUBLISHER, "level", F.col(NODE).alias("n_node"), F.col(INC).alias("n_inc"), F.col(EV).alias("n_ev"),
         F.col(T_TRUE).alias("told_at"), F.explode(F.sequence(F.col("since") + 1, F.col(RANK))).alias(RANK),
     )  # fmt: skip
-    return tables.owed.join(covered, [*_PUBLISHER, RANK])
+    return owed.join(covered, [*_PUBLISHER, RANK])
 
 
 def _notes(tables: LivingTables) -> DataFrame:

@@ -224,9 +224,15 @@ def _astray(tables: LivingTables, rows: DataFrame) -> DataFrame:
 
 def _longer(tables: LivingTables, rows: DataFrame) -> DataFrame:
     shown = rows.select(
-        RUN_ID, GRP, F.col("s_node").alias(NODE), F.col("s_life").alias(LIFE), F.col("end").cast("int").alias(AT)
+        RUN_ID,
+        GRP,
+        F.col("s_node").alias(NODE),
+        F.col("s_life").alias(LIFE),
+        *_LONG,
+        F.col("end").cast("int").alias(AT),
     )
     known = shown.join(tables.sequences.select(*PROCESS, AT, EVENT), [*PROCESS, AT])
     known = known.join(F.broadcast(tables.members.select(*PROCESS, INC, "strict", "live")), list(PROCESS))
     known = known.join(tables.publications.select(RUN_ID, EVENT, *_NAME, "published_at"), [RUN_ID, EVENT])
-    return missing(tables, known, UNIFORM, text(who(), " was handed ", what(), ", and nobody who stays ever was"))
+    sentence = text(who(), " was handed ", what(), ", and nobody who stays ever was")
+    return missing(tables, known, UNIFORM, sentence, to=_LONG)

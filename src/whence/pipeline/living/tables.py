@@ -37,11 +37,15 @@ from whence.pipeline.living.memberships import (
     step_table,
     told_rows,
 )
-from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_CLK, T_TRUE, VALUE, Kind
+from whence.trace.schema import CLOSED, DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_CLK, T_TRUE, VALUE, Kind
 
 VOTERS_MAX: Final = 7
 
+_TAKES: Final = (Kind.DELIVER, Kind.GAP, Kind.NOTE)
+"""What a process may still record of a group that it has closed."""
+
 _DOWN = ", which is down and a member of its latest view"
+_AWAY = ", which closed it and is a member of its latest view"
 _FORCED = ", which was forced out of it and is gone"
 _WITHOUT = ", which it names and which had gone on without it"
 
@@ -187,7 +191,7 @@ class LivingTables(RunTables):
     def _known(self) -> DataFrame:
         """The latest view of each group that somebody entered, or learnt of when it was out, whose process is up; and
         who of it is up."""
-        up = self.members.filter("up")
+        up = self.members.filter("up").join(F.broadcast(self.away), list(PROCESS), "left_anti")
         entered = self.view_rows.join(F.broadcast(up.select(*PROCESS)), list(PROCESS), "left_semi")
         told = self.outside_rows.join(F.broadcast(up.select(RUN_ID, NODE).distinct()), [RUN_ID, NODE], "left_semi")
         rows = entered.select(RUN_ID, GRP, EPOCH).unionByName(told.select(RUN_ID, GRP, EPOCH))
@@ -234,6 +238,38 @@ class LivingTables(RunTables):
         return self.keep(self.staying.select(*self.members.columns).unionByName(others.select(*self.members.columns)))
 
     @cached_property
+    def closings(self) -> DataFrame:
+        """The members with a journal that closed their group in order, did not leave it, and are not back; `closed_at`
+        in true time. `away`: somebody else published after that, or nobody can say, and it counts as down."""
+        at = place(F.col(INC), F.col(EV))
+        told = self.rows_of(Kind.NOTE).filter(F.col(REASON) == CLOSED).withColumn("closed", at)
+        told = told.select(RUN_ID, NODE, F.col(GRP).alias(GROUP), "closed", T_TRUE)
+        last = told.groupBy(RUN_ID, NODE, GROUP).agg(
+            F.max("closed").alias("closed"), F.max_by(T_TRUE, "closed").alias("closed_at")
+        )
+        done = self.steps.filter(~is_kind(*_TAKES) & ~F.col("beyond")).withColumn("done", at)
+        done = done.groupBy(*PROCESS).agg(F.max("done").alias("done"))
+        here = self.members.filter("durable and up and not (ended or moved_on)").select(*PROCESS, GRP)
+        known = here.join(F.broadcast(self.groups.select(RUN_ID, GRP, GROUP)), [RUN_ID, GRP])
+        known = known.join(F.broadcast(last), [RUN_ID, NODE, GROUP]).join(F.broadcast(done), list(PROCESS), "left")
+        known = known.filter(F.col("done").isNull() | (F.col("done") < F.col("closed")))
+        known = self.keep(known.select(*PROCESS, GRP, "closed_at"))
+        others = self.publications.groupBy(RUN_ID, GRP, "p_node", "p_life").agg(
+            F.max("published_at").alias("last"), F.bool_or(F.col("published_at").isNull()).alias("untimed")
+        )
+        later = F.coalesce(F.col("untimed") | (F.col("last") > F.col("closed_at")), F.lit(True))
+        another = (F.col("p_node") != F.col(NODE)) | (F.col("p_life") != F.col(LIFE))
+        away = known.join(others, [RUN_ID, GRP]).filter(another & later).select(*PROCESS).distinct()
+        away = away.withColumn("away", F.lit(True))
+        known = known.join(F.broadcast(away), list(PROCESS), "left")
+        return self.keep(known.withColumn("away", F.coalesce("away", F.lit(False))))
+
+    @property
+    def away(self) -> DataFrame:
+        """Who closed the group and counts as down."""
+        return self.closings.filter("away").select(*PROCESS)
+
+    @cached_property
     def standing(self) -> DataFrame:
         """Why each group may stand still (`standstill`), whom it waits for (`awaited`), and that its last member closed
         it, so that nobody is let in (`closed`); null where it must go on.
@@ -243,8 +279,11 @@ class LivingTables(RunTables):
         journals nobody is removed for being down, and the group may wait for a member of its latest view; or for one
         that an operator forced into another generation, and that has ended there.
         """
-        up = self.staying.groupBy(RUN_ID, GRP).agg(
-            F.collect_set(F.when(F.col("back"), F.col(NODE))).alias("there"), F.bool_or("ended").alias("has_ended")
+        away = self.away.withColumn("away", F.lit(True))
+        here = self.staying.join(F.broadcast(away), list(PROCESS), "left")
+        is_there = F.col("back") & F.col("away").isNull()
+        up = here.groupBy(RUN_ID, GRP).agg(
+            F.collect_set(F.when(is_there, F.col(NODE))).alias("there"), F.bool_or("ended").alias("has_ended")
         )
         helpless = (
             self.rows_of(Kind.NOTE)
@@ -252,10 +291,10 @@ class LivingTables(RunTables):
             .select(RUN_ID, F.col(GRP).alias(GROUP))
             .distinct()
         ).withColumn("helpless", F.lit(True))
-        away = self._waited_for.groupBy(RUN_ID, GRP).agg(F.min(F.struct(NODE, "how")).alias("away"))
+        waited_for = self._waited_for.groupBy(RUN_ID, GRP).agg(F.min(F.struct(NODE, "how")).alias("away"))
         known = (
             self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
-            .join(helpless, [RUN_ID, GROUP], "left").join(away, [RUN_ID, GRP], "left")
+            .join(helpless, [RUN_ID, GROUP], "left").join(waited_for, [RUN_ID, GRP], "left")
             .join(self._known, [RUN_ID, GRP], "left").join(self.runs.select(RUN_ID, "keeps_own"), RUN_ID)
         )  # fmt: skip
         name = text("group '", F.col(GRP), "'")
@@ -294,11 +333,13 @@ class LivingTables(RunTables):
 
     @property
     def _waited_for(self) -> DataFrame:
-        """The members of latest views that are down, or went on in another generation and are gone."""
+        """The members of latest views that are down or away, or went on in another generation and are gone."""
         latest = self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH])
         inside = self.members.join(latest.select(*PROCESS, GRP), [*PROCESS, GRP], "left_semi")
         inside = inside.filter("durable")
         down = inside.filter(~F.col("up")).select(RUN_ID, GRP, NODE, F.lit(_DOWN).alias("how"))
+        away = inside.join(F.broadcast(self.away), list(PROCESS), "left_semi")
+        down = down.unionByName(away.select(RUN_ID, GRP, NODE, F.lit(_AWAY).alias("how")))
         if not self.has_generations:
             return down
         names = F.broadcast(self.groups.select(RUN_ID, GRP, GROUP))
@@ -335,7 +376,8 @@ class LivingTables(RunTables):
 
     @cached_property
     def until(self) -> DataFrame:
-        """Until when, in true time, publications count: AFTER_ALL for all of them, null where nobody can say."""
+        """Until when, in true time, publications count: AFTER_ALL for all of them, null where nobody can say. Where the
+        run has phases also from when on, and within how long, what they publish must come."""
         untimed = self.published.filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
         known = self.runs.join(untimed.withColumn("untimed", F.lit(True)), RUN_ID, "left")
         phased = F.col("live_until").isNotNull() & F.col("untimed").isNull()
@@ -343,6 +385,8 @@ class LivingTables(RunTables):
             known.select(
                 RUN_ID,
                 F.when(phased, F.col("live_until")).when(F.col("expects_all"), F.lit(AFTER_ALL)).alias("until"),
+                F.when(phased, F.col("live_from")).alias("owed_from"),
+                F.when(phased, F.col("deadline_ns")).alias("owed_within"),
             )
         )
 
@@ -394,6 +438,21 @@ class LivingTables(RunTables):
 
     @cached_property
     def owed(self) -> DataFrame:
+        """The same without what was published after the member had closed the group."""
+        if not self.has_closings:
+            return self.meant
+        closed = F.broadcast(self.closings.select(*PROCESS, "closed_at"))
+        known = self.meant.join(closed, list(PROCESS), "left")
+        later = F.coalesce(F.col("published_at") > F.col("closed_at"), F.lit(False))
+        return self.keep(known.filter(~later).drop("closed_at"))
+
+    @cached_property
+    def has_closings(self) -> bool:
+        """Whether anybody closed its group and is a member still."""
+        return bool(self.closings.limit(1).count())
+
+    @cached_property
+    def meant(self) -> DataFrame:
         """The events published in views of the members that are judged, one row for each of the two. To who left only
         those of members that were out before it: of others it need not have got the last.
 

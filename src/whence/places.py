@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from whence.errors import UsageError
 
@@ -17,8 +18,9 @@ def is_uri(place: object) -> bool:
 
 
 def path_of(place: object) -> Path:
-    """Return a place of this machine's disk, which may be given as file:/…, as a path."""
-    return Path(_FILE.sub("", str(place), count=1))
+    """Return a place of this machine's disk, which may be given as file:/…, as a path: there %20 is a blank."""
+    text = str(place)
+    return Path(unquote(text[found.end() :])) if (found := _FILE.match(text)) else Path(text)
 
 
 def local(path: Path, option: str) -> Path:

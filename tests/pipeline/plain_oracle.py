@@ -460,15 +460,18 @@ class Plain:
         debts = self.debts()
         if debts is None:
             return "unknown", 0
-        late = never = 0
+        late = never = sometime = 0
         for process, event in debts:
             row = self.first[process].get(event)
-            if row is None or row["t_true"] is None:
+            if row is None:
                 never += 1
+            elif row["t_true"] is None:
+                sometime += 1
             else:
                 late += row["t_true"] - self.published[event]["t_true"] > self.phases["deadline_ns"]
-        enough = len(debts) - late - never >= self.run.get("reach_min", 1.0) * len(debts)
-        return self.answer(0 if enough else late, 0 if enough else never, at_stake=len(debts))
+        promised, came = self.run.get("reach_min", 1.0) * len(debts), len(debts) - late - never
+        wrong = (late, never) if came < promised else (0, 0)
+        return self.answer(*wrong, at_stake=len(debts), doubts=came - sometime < promised)
 
     def bounds(self) -> Answer:
         measured = [row for row in self.rows_of("note") if row["value"] is not None and row["bound"] is not None]

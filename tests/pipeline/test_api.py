@@ -1,8 +1,9 @@
 """The pipeline as functions, as notebooks use it: the notebook of the examples runs, and says what the commands say."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -53,8 +54,35 @@ def test_logs_are_read_on_spark_by_a_mapping_or_its_file(spark: SparkSession, tm
         assert (row["pid"], row["reason"]) == (7, None)
     with pytest.raises(UsageError, match="cannot be read as TOML"):
         api.read_logs(spark, tmp_path / "log.ndjson", tmp_path / "nowhere.toml")
+    with pytest.raises(UsageError, match="mapping must be a dictionary or the path of a mapping file, not 5"):
+        api.read_logs(spark, tmp_path / "log.ndjson", cast(Any, 5))
     with api.local_session() as local, pytest.raises(UsageError, match="on Spark alone: give the session of"):
         api.read_logs(local, tmp_path / "log.ndjson")
+
+
+def test_one_promise_may_be_given_by_its_name_alone(tmp_path: Path) -> None:
+    write_trace(tmp_path, broken("one"))
+    with api.local_session() as session:
+        (verdict,) = api.verify(session, tmp_path, promises="causal").verdicts.collect()
+    assert verdict["promise"] == "causal"
+
+
+def test_what_is_no_session_no_place_and_no_table_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    write_trace(tmp_path, broken("one"))
+    nothing: Any = None
+    with api.local_session() as session:
+        with pytest.raises(UsageError, match="a place must be a path or a URI, not ''"):
+            api.read_trace(session, "")
+        with pytest.raises(UsageError, match="not 5"):
+            api.read_trace(session, cast(Any, 5))
+    for no_session, said in ((session, "the session is closed"), (nothing, "must be a session of session()")):
+        for ask in (api.read_trace, api.verify, api.read_logs):
+            with pytest.raises(UsageError, match=re.escape(said)):
+                ask(no_session, tmp_path)
+        with pytest.raises(UsageError, match=re.escape(said)), api.metrics(no_session, tmp_path):
+            pass
+    with pytest.raises(UsageError, match="merge takes the rows that read_logs returns, not None"):
+        api.merge(nothing)
 
 
 def test_rows_of_a_trace_are_read_clean(tmp_path: Path) -> None:

@@ -53,6 +53,28 @@ def test_every_master_of_sparks_is_taken(master: str) -> None:
     assert sessions._MASTER.fullmatch(master)
 
 
+def test_a_python_that_is_not_there_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+    monkeypatch.setattr(sessions, "require_java", lambda: None)
+    with pytest.raises(UsageError, match="PYSPARK_PYTHON is '/nowhere/python', and no program is there; set it"):
+        session("local[2]")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [(None, "has no Java that runs"), ('openjdk version "11.0.2"', "has Java 11")]
+)
+def test_where_java_home_is_wrong_it_is_named(
+    said: str | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if said is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+        (tmp_path / "bin" / "java").chmod(0o700)
+    with pytest.raises(UsageError, match=f"and JAVA_HOME, which is {tmp_path}, {found}; set it .*, or unset it"):
+        sessions.require_java()
+
+
 def test_java_greets_nobody_and_is_heard_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     reads, writes = os.pipe()
     os.write(writes, b'WARNING: Using incubator modules: jdk.incubator.vector\nSetting Spark log level to "FATAL".\n')

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.kills import command_of, finished, killed
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
+from whence.cli.app import run as command
 from whence.core.clocks.stamp import Timing
 from whence.core.levels.total.merge_buffer import MergeBuffer, entry_of
 from whence.errors import InternalError, StorageError, UsageError
@@ -91,6 +92,27 @@ def test_what_comes_after_its_place_goes_to_the_late_table(spark: SparkSession, 
     assert sorted(payload for _, _, payload in got + late) == sorted(row["payload"] for row in rows)
     kept = {payload for _, _, payload in got}
     assert got == in_order([row for row in rows if row["payload"] in kept])
+
+
+def test_late_rows_are_told_where_a_stream_ends(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of files that are read one by one, in the order of their modification times; and of this run alone."""
+    (tmp_path / "logs").mkdir()
+    for place, l_ in enumerate((10_000, 20_000, 5, 30_000)):
+        file = tmp_path / "logs" / f"{9 - place}.ndjson"
+        file.write_text(json.dumps({"pid": 1, "seq": place, "l": l_}))
+        os.utime(file, (1_000 + place, 1_000 + place))
+    words = [
+        "stream", str(tmp_path / "logs"), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once",
+        "--files-per-batch", "1", "--json",
+    ]  # fmt: skip
+    assert command(words) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["late"] == 1
+    assert f"1 rows came after their place had passed, and lie in {tmp_path / 'out' / 'late'}" in err
+    assert command(words) == 0
+    assert "came after their place" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])

@@ -109,6 +109,13 @@ def test_tables_pages_and_sweeps_that_do_not_fit_are_not_trusted(
     assert not list(full_disk.rglob("_SUCCESS"))
 
 
+def test_a_page_that_may_not_be_written_is_named_by_its_option(full_disk: Path) -> None:
+    if subprocess.run(["mount", "-o", "remount,ro", str(full_disk)], capture_output=True).returncode:
+        pytest.skip("a disk may not be made read-only")
+    with pytest.raises(UsageError, match=r"^--out: \S+/page.html cannot be written: Read-only file system$"):
+        write_page(full_disk / "page.html", "words")
+
+
 def test_a_wrong_schema_is_named_by_its_column(spark: SparkSession, tmp_path: Path) -> None:
     rows = [row | {"l": f"at {row['l']}"} for row in made_log(3, events=20)]
     write_files(tmp_path / "logs", rows, 1, 0)

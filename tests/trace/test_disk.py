@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world, copy
 from whence.errors import TraceError, UsageError
-from whence.trace.layout import SCHEMA, TYPES
+from whence.trace.layout import LIMITS, SCHEMA, TYPES
 from whence.trace.memory import Phases, Row, Trace, digest_of
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS, COLUMNS_OF, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
@@ -26,13 +26,15 @@ INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 EVENT_ID = st.tuples(st.integers(0, 2**15), st.integers(0, 2**31 - 1), st.integers(0, 2**40))
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    name: INT if TYPES[name] == pa.int32() else TEXT if TYPES[name] == pa.string() else LONG for name in COLUMNS
-} | {
-    "payload": st.binary(max_size=8),
-    "dests": st.lists(st.integers(0, 2**15), max_size=4).map(tuple),
-    "ids": st.lists(EVENT_ID, max_size=3).map(tuple),
-}
+VALUES: dict[str, st.SearchStrategy[Any]] = (
+    {name: INT if TYPES[name] == pa.int32() else TEXT if TYPES[name] == pa.string() else LONG for name in COLUMNS}
+    | {name: st.integers(*limits) for name, limits in LIMITS.items()}
+    | {
+        "payload": st.binary(max_size=8),
+        "dests": st.lists(st.integers(0, 2**15), max_size=4).map(tuple),
+        "ids": st.lists(EVENT_ID, max_size=3).map(tuple),
+    }
+)
 
 
 def rows_of(kind: Kind) -> st.SearchStrategy[Row]:

@@ -505,6 +505,10 @@ def test_the_group_may_be_left_out_where_there_is_one(tmp_path: Path, capsys: py
     spooled(tmp_path / "a", 0, 1, handed(1, 0, 0, pid=0))
     out = ("--out", str(tmp_path / "out"))
     assert command(["gather", str(tmp_path / "a"), *out]) == 0
+    assert "was gathered before" not in capsys.readouterr().err
+    assert command(["gather", str(tmp_path / "a"), *out]) == 0
+    assert "run_id=live was gathered before (" in (said := " ".join(capsys.readouterr().err.split()))
+    assert "and is replaced; give another --run-id to keep both" in said
     other = TraceSegmentWriter(tmp_path / "a", "dolomites", "fifo", 0, 1)
     other.close()
     assert command(["gather", str(tmp_path / "a"), *out]) == 2

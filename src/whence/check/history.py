@@ -210,7 +210,7 @@ class History:
         """Why rows may be missing; None when all are there.
 
         Each incarnation of a node numbers its rows 0, 1, 2, …, and the run says how many there are in all: so it shows
-        where the last rows of one are missing, or all.
+        where the last rows of one are missing, or all. Where there are more, it is unknown which were written.
         """
         for (node, inc), numbers in self._numbers.items():
             numbers.sort()
@@ -223,6 +223,8 @@ class History:
         there, written = self._distinct.count(), self.run.rows
         if written is not None and there < written:
             return f"the trace is incomplete: {written:,} rows were written, and {there:,} are there"
+        if written is not None and there > written:
+            return f"the trace contradicts itself: {written:,} rows were written, and {there:,} are there"
         return self.source.missing
 
     # --- who is a member, who is up ---

@@ -2,12 +2,13 @@
 
 Every event of the liveness phase is delivered by every member it is meant for within `run.phases.deadline_ns` of true
 time after its publication; for levels that promise with high probability, the stated part of them (`run.reach_min`).
-A trace without true time (a live one) cannot tell.
+A trace without true time (a live one) cannot tell, and nobody knows when a delivery came whose row has none: it counts
+neither as in time nor as late.
 """
 
 from whence.check.expected import NO_PHASES, NOTHING_EXPECTED, expected_after_healing
 from whence.check.history import AT_T_TRUE, History
-from whence.check.verdict import Findings, Verdict, unknown, what, who
+from whence.check.verdict import Findings, Verdict, counted, unknown, what, who
 
 PROMISE = "liveness"
 
@@ -22,23 +23,30 @@ def judge(history: History) -> Verdict:
     findings = Findings(PROMISE, history.incomplete)
     published, deadline_ns = history.published, phases.deadline_ns
     late: list[tuple[tuple[int, int], int, int | None]] = []
+    untimed = 0
     for process, events in by_process.items():
         delivered = history.delivered[process]
         for event in events:
             row = delivered.get(event)
-            took = None if row is None or row[AT_T_TRUE] is None else row[AT_T_TRUE] - published[event][AT_T_TRUE]
+            if row is not None and row[AT_T_TRUE] is None:
+                untimed += 1
+                continue
+            took = None if row is None else row[AT_T_TRUE] - published[event][AT_T_TRUE]
             if took is None or took > deadline_ns:
                 late.append((process, event, took))
     expected = sum(map(len, by_process.values()))
-    if expected - len(late) < history.run.reach_min * expected:
+    in_time, promised = expected - len(late) - untimed, history.run.reach_min * expected
+    if in_time + untimed < promised:
         for process, event, took in late:
             _report(history, findings, process, event, took, deadline_ns)
     deadline = f"{deadline_ns / _MS:,.0f} ms"
     return findings.verdict(
-        f"{expected - len(late):,} of {expected:,} expected deliveries came within {deadline}",
+        f"{in_time:,} of {expected:,} expected deliveries came within {deadline}",
         f"{len(late):,} of {expected:,} expected deliveries did not come within {deadline}, and at least "
         f"{history.run.reach_min:.2%} of them were promised to",
         at_stake=expected, nothing=NOTHING_EXPECTED,
+        doubts=f"{counted(untimed, 'expected delivery', 'expected deliveries')} came at a time that no "
+        "row tells" if in_time < promised else None,
     )  # fmt: skip
 
 

@@ -70,6 +70,7 @@ def gather(
 ) -> None:
     """Collect what live nodes recorded into one trace that whence check and whence verify judge.
 
+    A run of this name, group and level that is there already is replaced: nodes go on, and are gathered again.
     Large traces are gathered on Spark, with --master; the rows are the same. With --follow the rows of a running group
     go to a table as they are written, each once, even if the command is killed; OUT/manifests has what counts.
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
@@ -174,7 +175,7 @@ def _check_there(places: "Sequence[AnyPath]") -> None:
 
 
 def _check_free(out: "AnyPath", run: Run) -> None:
-    """Raise UsageError where another group's run has this name: gathering again replaces only the same run."""
+    """Say that a run is gathered again, which replaces it. Raises UsageError where another group's run has its name."""
     from whence.trace.reader import parse_run
 
     file = out / f"run_id={run.run_id}" / "run.json"
@@ -185,6 +186,8 @@ def _check_free(out: "AnyPath", run: Run) -> None:
     if before.groups.keys() != run.groups.keys() or before.level != run.level:
         names = ", ".join(sorted(before.groups))
         raise UsageError(f"{out} has a run {run.run_id!r} of group {names} already; give another --run-id or --out")
+    rows = "" if before.rows is None else f" ({before.rows:,} rows)"
+    print_message(f"{file.parent} was gathered before{rows}, and is replaced; give another --run-id to keep both")
 
 
 def write_gathered(out: Path, found: Gathering) -> tuple[Path, int]:

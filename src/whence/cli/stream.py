@@ -1,6 +1,6 @@
 """whence stream: publishers' logs become one causal, deterministic order as they grow."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,10 @@ from whence.cli.output import print_json, print_message, progress, stdout
 from whence.cli.spark import need_spark, placed, starting
 from whence.cli.verify import Conf, Master
 from whence.errors import UsageError
+
+if TYPE_CHECKING:
+    from whence.pipeline.manifest import Manifest
+    from whence.pipeline.storage import AnyPath
 
 
 def stream(
@@ -43,7 +47,8 @@ def stream(
     Released rows go to OUT/released, those that came after their place had passed to OUT/late, further rows of an
     event to OUT/twice, and rows without a valid place in the order to OUT/rejected, each with its file and the reason.
     Only steps with a manifest in OUT/manifests count.
-    Started again, it goes on where it stopped. Writers must move whole files in. Exit code 0: all that was there is
+    Started again, it goes on where it stopped. Writers must move whole files in; they are read in the order of their
+    modification times. Exit code 0: all that was there is
     merged. 2: it cannot be read or written.
     """
     need_spark()
@@ -68,15 +73,21 @@ def stream(
             epsilon=epsilon, delta=delta, mode="frontier" if mode == "frontier" else "evidence", silent=silent,
             partitions=partitions,
         )  # fmt: skip
+        late = 0
+
+        def on_step(done: manifests.Manifest) -> None:
+            nonlocal late
+            late += done.rows["late"]
+            bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released")
+
         run_stream(
             start(), source, target, pending, rules, named, once=once, flush=flush, strict=strict,
-            files_per_batch=files_per_batch,
-            on_step=lambda done: bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released"),
+            files_per_batch=files_per_batch, on_step=on_step,
         )  # fmt: skip
+    if late:
+        _tell_late(late, target)
     done = [manifests.read_manifest(target, step) for step in manifests.committed_steps(target)]
-    counted = ("in", "released", "late", "twice", "rejected")
-    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in counted}
-    facts["pending"] = done[-1].rows.get("pending", 0) if done else 0
+    facts = _counted(done)
     if json:
         print_json(0, steps=len(done), out=str(out), **facts)
     else:
@@ -84,3 +95,17 @@ def stream(
         stdout().print(f"{len(done):,} steps: {counts}; {out}")
         if facts["rejected"]:
             print_message(f"{facts['rejected']:,} rows were rejected; {target / 'rejected'} says why of each")
+
+
+def _counted(done: "list[Manifest]") -> dict[str, int]:
+    """Return how many rows had which fate in all steps, and how many are pending."""
+    fates = ("in", "released", "late", "twice", "rejected")
+    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in fates}
+    return facts | {"pending": done[-1].rows.get("pending", 0) if done else 0}
+
+
+def _tell_late(rows: int, out: "AnyPath") -> None:
+    print_message(
+        f"{rows:,} rows came after their place had passed, and lie in {out / 'late'}: their files were read after "
+        "later ones, or clocks and landings differ by more than --epsilon and --delta say"
+    )

@@ -17,7 +17,7 @@ from whence.pipeline import verify as judging
 from whence.pipeline.columns import EVS, IDS_SHOWN, PROMISE, RUN_ID, SENTENCE
 from whence.pipeline.events import find_input, read_events, small_table
 from whence.pipeline.frames import DataFrame, SparkSession
-from whence.pipeline.local.session import is_local_engine, local_session
+from whence.pipeline.local.session import LocalSession, is_local_engine, local_session
 from whence.pipeline.logs import read_mapping
 from whence.pipeline.session import session
 from whence.pipeline.storage import located
@@ -44,14 +44,16 @@ def read_trace(session: SparkSession, *paths: Path | str) -> DataFrame:
 
     Rows that were shipped twice are there once, and rows that do not say whose they are are left out.
     """
+    _check_session(session)
     return read_events(session, find_input(paths)).events
 
 
-def verify(session: SparkSession, *paths: Path | str, promises: Iterable[str] | None = None) -> Judgement:
+def verify(session: SparkSession, *paths: Path | str, promises: Iterable[str] | str | None = None) -> Judgement:
     """Judge all runs below some paths, by their own promises or by those named. Raises TraceError and UsageError.
 
     Of a broken promise at most 1,000 witnesses are told; their events are named as publisher.incarnation.number.
     """
+    _check_session(session)
     done = judging.verify(session, paths, promises)
     every = [(judged.run, verdict) for judged in done.runs for verdict in judged.verdicts]
     verdicts = [
@@ -71,6 +73,7 @@ def verify(session: SparkSession, *paths: Path | str, promises: Iterable[str] | 
 @contextmanager
 def metrics(session: SparkSession, *paths: Path | str) -> Iterator[dict[str, DataFrame]]:
     """Yield the tables that `whence metrics` writes, by name; they can be read within the block. Raises TraceError."""
+    _check_session(session)
     with measuring.measures(session, find_input(paths)) as tables:
         yield {name: make(tables) for name, make in measuring.TABLES.items()}
 
@@ -83,9 +86,12 @@ def read_logs(
 
     `mapping` gives our columns as SQL expressions over those of the log, or is the path of a mapping file.
     """
+    _check_session(session)
     if is_local_engine(session):
         raise UsageError("logs are read as tables on Spark alone: give the session of api.session()")
     given = read_mapping(located(mapping, lambda: session)) if isinstance(mapping, Path | str) else mapping
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"mapping must be a dictionary or the path of a mapping file, not {given!r}")
     return log_reader.read_logs(session, path, given)
 
 
@@ -94,5 +100,15 @@ def merge(logs: DataFrame, *, by_group: bool = True, parts: int = 16) -> DataFra
 
     Rows without a place, and those that only tell the time, are left out; an event that is there twice stays twice.
     """
+    if not hasattr(logs, "columns"):
+        raise UsageError(f"merge takes the rows that read_logs returns, not {logs!r}")
     events = merging.events_of_groups(logs, None)
     return merging.merged_by_group(events, parts) if by_group else merging.merged_in_one(events, parts)
+
+
+def _check_session(session: object) -> None:
+    """Check that a session is one, and open. Raises UsageError."""
+    if not hasattr(session, "createDataFrame"):
+        raise UsageError(f"the first argument must be a session of session() or local_session(), not {session!r}")
+    if isinstance(session, LocalSession) and session.is_closed:
+        raise UsageError("the session is closed: a local one lasts as long as its with block")

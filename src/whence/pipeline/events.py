@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.check.levels import is_living, promises_of
@@ -38,7 +39,17 @@ from whence.pipeline.local.types import arrow_schema
 from whence.pipeline.remote_runs import ROW_BYTES, RemoteRuns
 from whence.pipeline.session import SMALL_BYTES
 from whence.pipeline.storage import AnyPath, UriPath, files_below, located
-from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, fitted, parts
+from whence.trace.layout import (
+    RUN_FILE,
+    SCHEMA,
+    TYPES,
+    beyond_limits,
+    fitted,
+    limits_of,
+    parts,
+    run_directory_name,
+    unknown_kinds,
+)
 from whence.trace.memory import Run
 from whence.trace.reader import NO_ROWS, read_run
 from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, PAYLOAD_BYTES, STAMP_BYTES, WHO, Kind
@@ -63,6 +74,7 @@ FILE_BYTES_READ = 1 << 20
 """Files up to this are read whole before use, so that a torn page is found before Spark meets it."""
 
 
+UNKNOWN_KIND: Final = "it holds rows of a kind that no trace has"
 UNIDENTIFIED: Final = "rows without node, inc, ev or the event or view they tell of"
 
 
@@ -134,14 +146,15 @@ def _add_local(found: Input, path: Path, thorough: bool) -> Input:
     size, other_types = 0, list[Path]()
     for directory in _runs_below(path):
         run_id = _add_run(found, directory, lambda directory=directory: read_run(directory))  # type: ignore[misc]
+        for unknown in unknown_kinds(directory) if run_id is not None else ():
+            found.set_aside.append(SetAside(run_id, str(unknown), UNKNOWN_KIND))
         for file in [file for kind in Kind for file in parts(directory, kind)] if run_id is not None else ():
-            file_bytes = file.stat().st_size
-            facts = _inspect(file, thorough or file_bytes < FILE_BYTES_READ)
+            facts = _inspected_here(file, thorough)
             if isinstance(facts, str):
                 found.set_aside.append(SetAside(run_id, str(file), facts))
             else:
                 found.files.setdefault(directory.parent, []).append(file)
-                size += max(file_bytes, ROW_BYTES * facts.rows)
+                size += max(file.stat().st_size, ROW_BYTES * facts.rows)
                 other_types += [file] if facts.has_other_types else []
         if run_id is not None and not any(parts(directory, kind) for kind in Kind):
             _miss_rows(found, directory, run_id)
@@ -169,6 +182,8 @@ def _add_remote(found: Input, path: UriPath, thorough: bool) -> Input:
             if bad:
                 whole = [file for file in files_below(each) if bad.get(file, "") is None or file not in bad]
             found.files.setdefault(directory.parent, []).extend(whole)
+        for unknown in sorted(listing.runs[directory] - {kind.value for kind in Kind} - {"", None}):
+            found.set_aside.append(SetAside(run_id, str(directory / f"kind={unknown}"), UNKNOWN_KIND))
         if not {kind.value for kind in Kind} & listing.runs[directory]:
             _miss_rows(found, directory, run_id)
     return found._replace(bytes=found.bytes + facts.bytes, other_types=found.other_types | frozenset(other_types))
@@ -205,6 +220,9 @@ def _runs_below(path: Path) -> list[Path]:
     if path.name.startswith("run_id="):
         return [path]
     runs = sorted(entry for entry in path.glob("run_id=*") if entry.is_dir())
+    if not runs and (path / RUN_FILE).exists():
+        name = run_directory_name(read_run(path).run_id)
+        raise TraceError(f"{path} is the directory of a run, and must be called {name} here; whence check takes it so")
     if not runs:
         raise TraceError(f"{path} holds no run_id=… directory; give the directory of a trace, or one that holds some")
     return runs
@@ -217,13 +235,26 @@ class _FileFacts(NamedTuple):
     has_other_types: bool
 
 
-def _file_facts(content: bytes, *, thorough: bool) -> tuple[int, bool, str | None]:
+def _inspected_here(file: Path, thorough: bool) -> _FileFacts | str:
+    """Return the facts of a file of this machine's disk, or why it cannot be used."""
+    try:
+        return _inspect(file, _kind_of(file), thorough or file.stat().st_size < FILE_BYTES_READ)
+    except OSError as error:  # such as a link to itself
+        return f"it cannot be read: {error.strerror or error}"
+
+
+def _kind_of(file: AnyPath) -> str:
+    return file.parent.name.removeprefix(f"{KIND}=")
+
+
+def _file_facts(path: str, content: bytes, *, thorough: bool) -> tuple[int, bool, str | None]:
     """Return the rows of a file's content, whether its columns have other types, and why it cannot be used if so."""
-    facts = _inspect(pa.BufferReader(content), thorough or len(content) < FILE_BYTES_READ)
+    kind = _kind_of(Path(path))
+    facts = _inspect(pa.BufferReader(content), kind, thorough or len(content) < FILE_BYTES_READ)
     return (0, False, facts) if isinstance(facts, str) else (facts.rows, facts.has_other_types, None)
 
 
-def _inspect(file: Any, thorough: bool) -> _FileFacts | str:
+def _inspect(file: Any, kind: str, thorough: bool) -> _FileFacts | str:
     """Return the facts of a file, or why it cannot be used."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
@@ -233,7 +264,7 @@ def _inspect(file: Any, thorough: bool) -> _FileFacts | str:
             others = [name for name in COLUMNS if not _same(have.field(name).type, TYPES[name])]
             if thorough:
                 parquet.read(use_threads=False)
-            if wrong := _unfit_column(parquet, others):
+            if wrong := _unfit_column(parquet, others) or _column_beyond_limits(parquet, kind):
                 return wrong
             return _FileFacts(int(parquet.metadata.num_rows), bool(others))
     except _UNREADABLE as error:
@@ -248,6 +279,25 @@ def _unfit_column(parquet: Any, names: list[str]) -> str | None:
             fitted(name, parquet.read(columns=[name], use_threads=False).column(name))
         except ValueError as error:
             return str(error)
+    return None
+
+
+def _column_beyond_limits(parquet: Any, kind: str) -> str | None:
+    """Return which column has a value that no trace has, or None. A file says what its least and greatest values are;
+    only where it does not is the column read."""
+    metadata, limits = parquet.metadata, limits_of(kind)
+    for at in range(metadata.num_columns):
+        name = metadata.schema.column(at).path
+        if name not in limits:
+            continue
+        for group in range(metadata.num_row_groups):
+            told = metadata.row_group(group).column(at).statistics
+            if told is not None and told.has_min_max:
+                span = {"min": told.min, "max": told.max}
+            else:
+                span = pc.min_max(parquet.read_row_group(group, columns=[name], use_threads=False).column(0)).as_py()
+            if wrong := beyond_limits(kind, name, span["min"], span["max"]):
+                return wrong
     return None
 
 
@@ -446,12 +496,16 @@ def incomplete_runs(lives: DataFrame, runs: DataFrame) -> DataFrame:
     sums = lives.groupBy(RUN_ID).agg(F.sum(numbers).alias("there"), F.min(F.when(hole, said)).alias("hole"))
     known = runs.select(RUN_ID, "nodes", "written").join(sums, RUN_ID, "left")
     known = known.withColumn("there", F.coalesce("there", F.lit(0)))
-    fewer = F.format_string(
-        "the trace is incomplete: %s rows were written, and %s are there",
-        F.format_number("written", 0), F.format_number("there", 0),
+    fewer, more = (
+        F.format_string(
+            f"the trace {wrong}: %s rows were written, and %s are there",
+            F.format_number("written", 0), F.format_number("there", 0),
+        )
+        for wrong in ("is incomplete", "contradicts itself")
     )  # fmt: skip
     lost = F.when((F.col("there") == 0) & (F.col("nodes") > 0) & F.col("written").isNull(), F.lit(NO_ROWS))
-    why = F.coalesce("hole", lost.when(F.col("there") < F.col("written"), fewer))
+    lost = lost.when(F.col("there") < F.col("written"), fewer).when(F.col("there") > F.col("written"), more)
+    why = F.coalesce("hole", lost)
     return known.select(RUN_ID, why.alias("incomplete")).filter(F.col("incomplete").isNotNull())
 
 

@@ -16,8 +16,9 @@ from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Run
 from whence.trace.reader import described_by
 
-Facts: TypeAlias = Callable[[bytes], tuple[int, bool, str | None]]
-"""From a file's content: its rows, whether its columns have other types than a trace's, and why it cannot be used."""
+Facts: TypeAlias = Callable[[str, bytes], tuple[int, bool, str | None]]
+"""From a file's path and content: its rows, whether its columns have other types than a trace's, and why it cannot be
+used."""
 
 FILE_BYTES_MAX: Final = 256 << 20
 """A larger file is not looked into, because a task would have to hold it whole. Where Spark cannot read it, it says
@@ -76,7 +77,7 @@ class RemoteRuns:
         def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 rows = [
-                    (path, length, facts_of(content))
+                    (path, length, facts_of(path, content))
                     for path, length, content in zip(*(batch.column(name).to_pylist() for name in _READ), strict=True)
                 ]
                 yield pa.RecordBatch.from_pylist(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from whence.errors import UsageError
 from whence.pipeline.columns import RUN_ID
@@ -48,5 +49,6 @@ def write_page(out: AnyPath, page: str) -> None:
         unfinished.write_text(page, encoding="utf-8")
         unfinished.replace(out)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            unfinished.unlink(missing_ok=True)
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None

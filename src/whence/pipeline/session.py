@@ -94,6 +94,8 @@ def session(
     if master.startswith("sc://"):
         return _connected(master, wanted)
     require_java()
+    if master.startswith("local"):
+        _require_python()
     builder = SparkSession.builder.appName("whence").master(master)
     at_start = dict(_AT_START)
     if master.startswith("local"):
@@ -209,7 +211,7 @@ def _connected(url: str, wanted: Mapping[str, str]) -> "SparkSession":
 
 
 def require_java() -> None:
-    """Make sure that a Java of the right age runs. Raises UsageError that says what to install."""
+    """Make sure that a Java of the right age runs. Raises UsageError that says what to install or to set."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     try:
@@ -218,8 +220,24 @@ def require_java() -> None:
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
         version = 0
     if version < JAVA_MIN:
+        if home:
+            found = f"has Java {version}" if version else "has no Java that runs"
+            raise UsageError(
+                f"Spark needs Java {JAVA_MIN} or newer, and JAVA_HOME, which is {home}, {found}; set it to the "
+                "directory of another one, or unset it: then Spark takes the java of the PATH"
+            )
         found = f"only Java {version} was found" if version else "no Java was found"
         raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
+
+
+def _require_python() -> None:
+    """Make sure that the Python that tasks on this machine run in is there. Raises UsageError."""
+    python = os.environ["PYSPARK_PYTHON"]
+    if shutil.which(python) is None:
+        raise UsageError(
+            f"PYSPARK_PYTHON is {python!r}, and no program is there; set it to the Python that Spark's tasks run in, "
+            f"or unset it: then it is {sys.executable}"
+        )
 
 
 def configure_for_size(spark: "SparkSession", input_bytes: int) -> int:

@@ -140,9 +140,12 @@ Start: TypeAlias = Callable[[], SparkSession]
 
 
 def located(place: str | AnyPath, start: Start = session) -> AnyPath:
-    """Return where a place is; a session is started only for a URI."""
+    """Return where a place is; a session is started only for a URI. Raises UsageError for no place at all."""
     if isinstance(place, UriPath):
         return place
+    given: object = place
+    if not isinstance(given, str | Path) or given == "":
+        raise UsageError(f"a place must be a path or a URI, not {place!r}")
     return UriPath(start(), str(place)) if is_uri(place) else path_of(place)
 
 

@@ -135,12 +135,14 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
     ((tickets.COVERAGE,), _excused, {"excused": False}),
     (
-        (arrival.AGREEMENT,), lambda tables: tables.agreement_counts.drop("reach_min", "agreement_broken"),
+        (arrival.AGREEMENT,), lambda tables: tables.agreement_counts.drop(
+            "reach_min", "agreement_broken", "agreement_untimed"
+        ),
         {"agreement_expected": 0, "agreement_made": 0},
     ),
     (
         (arrival.LIVENESS,), lambda tables: tables.liveness_counts.drop("reach_min", "liveness_broken"),
-        {"liveness_expected": 0, "liveness_made": 0},
+        {"liveness_expected": 0, "liveness_made": 0, "liveness_untimed": 0},
     ),
 )  # fmt: skip
 """Facts: the promises that need one, the function that makes it, and its value where there is none."""
@@ -214,6 +216,11 @@ def _doubts() -> Column:
         counted(F.col("one_sum"), "delivery", "deliveries"),
         " cannot be compared with what was published: only one of the two has a checksum",
     )
+    untimed = text(
+        counted(F.col("liveness_untimed"), "expected delivery", "expected deliveries"),
+        " came at a time that no row tells",
+    )
+    too_few = F.col("liveness_made") < F.col("reach_min") * F.col("liveness_expected")
     some_keyed = (F.col("keyed") > 0) | F.col("level").isin(list(KEYED))
     bare = text(
         F.format_number(F.col("to_key") - F.col("keyed"), 0), " of ",
@@ -222,6 +229,7 @@ def _doubts() -> Column:
     return (
         F.when(_is(causal.CAUSAL) & (F.col("doubts") > 0), causes)
         .when(_is(arrival.AGREEMENT) & F.col("expects_all") & (F.col("possibly_expected") > 0), expected)
+        .when(_is(arrival.LIVENESS) & too_few, untimed)
         .when(_is(integrity.PROMISE) & (F.col("one_sum") > 0), sums)
         .when(_is(keys.PROMISE) & some_keyed & (F.col("keyed") < F.col("to_key")), bare)
     )
@@ -252,7 +260,8 @@ def _broken() -> Column:
     more = F.when(F.col("count") > 1, text(" (and ", F.col("count") - 1, " more)")).otherwise(F.lit(""))
     promised = text(F.format_number(F.col("reach_min") * 100, 2), "% of them were promised")
     missing, late = (
-        F.format_number(F.col(f"{name}_expected") - F.col(f"{name}_made"), 0) for name in ("agreement", "liveness")
+        F.format_number(F.col("agreement_expected") - F.col("agreement_made"), 0),
+        F.format_number(F.col("liveness_expected") - F.col("liveness_made") - F.col("liveness_untimed"), 0),
     )
     return (
         F.when(

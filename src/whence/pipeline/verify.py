@@ -235,7 +235,7 @@ def _collected(told: list[Told], against: DataFrame) -> dict[str, dict[str, Verd
 
 def check_promises(promises: Iterable[str] | None) -> list[str] | None:
     """Return the names of promises, or None for each run's own. Raises UsageError for an unknown one."""
-    names = None if promises is None else list(promises)
+    names = None if promises is None else [promises] if isinstance(promises, str) else list(promises)
     for name in names or ():
         if name not in ALL_PROMISES:
             raise UsageError(f"no promise that is judged here is called {name!r}; there are {', '.join(ALL_PROMISES)}")

@@ -2,7 +2,8 @@
 
     DIR/run_id=…/run.json                            what was run
     DIR/run_id=…/kind=…/part-00000.parquet           rows of one kind, all columns
-    DIR/run_id=…/membership/part-00000.parquet       who was a member of which group, as event numbers of that member
+    DIR/run_id=…/membership/part-00000.parquet       who was a member of which group, as event numbers of that member:
+                                                     made of the rows, for readers elsewhere; nothing here reads it
 
 A file is written under a name that readers skip and renamed when it is complete; run.json comes last, so a directory
 without it is a run that did not finish.
@@ -16,7 +17,21 @@ from typing import Any, Final
 import pyarrow as pa
 
 from whence.errors import UsageError
-from whence.trace.schema import COLUMNS, Kind
+from whence.trace.schema import (
+    COLUMNS,
+    EPOCH,
+    EV,
+    HOLD_NS,
+    INC,
+    LATE_NS,
+    M_SEQ,
+    POS,
+    T_CLK,
+    T_TRUE,
+    TICKET,
+    VALUE,
+    Kind,
+)
 
 RUN_FILE: Final = "run.json"
 RUN_PREFIX: Final = "run_id="
@@ -34,6 +49,38 @@ TYPES: Final[dict[str, Any]] = dict.fromkeys(COLUMNS, _LONG) | {
 """The Arrow type of every column: a long unless listed here."""
 
 SCHEMA: Final = pa.schema([(name, TYPES[name]) for name in COLUMNS])
+
+
+TIME_MAX: Final = 2**62 - 1
+"""The latest time, in ns: some 146 years. The sum of two times is still a long."""
+
+LIMITS: Final[dict[str, tuple[int, int]]] = (
+    dict.fromkeys((T_CLK, M_SEQ, EPOCH, HOLD_NS, POS), (-(2**61), TIME_MAX))
+    | dict.fromkeys((EV, T_TRUE), (0, TIME_MAX))
+    | {INC: (0, 2**31 - 1), TICKET: (-(2**30), 2**31 - 1), LATE_NS: (-(2**59), 2**59)}
+)
+"""The least and the greatest value of columns that are counted with: others were forged or torn, and would overflow
+sums and differences of engines that count in 64 bits. An owner's clock may have begun before 1970."""
+
+
+TICKETS_MAX: Final = 1 << 20
+"""A process acts for so many tickets at most, and a run has no more."""
+
+
+def limits_of(kind: str) -> dict[str, tuple[int, int]]:
+    """Return the limits of the columns of a kind of rows: who acquires a ticket says for how many it acts."""
+    return LIMITS | ({VALUE: (-(2**61), TICKETS_MAX)} if kind == Kind.TICKET_ACQUIRE.value else {})
+
+
+def beyond_limits(kind: str, name: str, least: int | None, greatest: int | None) -> str | None:
+    """Return what is wrong with a column by its least and greatest value; None where nothing is."""
+    if name not in (limits := limits_of(kind)):
+        return None
+    low, high = limits[name]
+    for value in (least, greatest):
+        if value is not None and not low <= value <= high:
+            return f"its column {name} has the value {value}, and must be from {low} to {high}"
+    return None
 
 
 def alike(have: Any, want: Any) -> bool:
@@ -95,6 +142,13 @@ def part(run: Path, kind: Kind, number: int) -> Path:
 def parts(run: Path, kind: Kind) -> list[Path]:
     """List the finished files of a kind in order; names that begin with . or _ are unfinished or foreign."""
     return sorted(path for path in (run / f"kind={kind.value}").glob("*.parquet") if path.name[0] not in "._")
+
+
+def unknown_kinds(run: Path) -> list[Path]:
+    """List the directories of rows whose kind nobody knows, in order."""
+    known = {f"kind={kind.value}" for kind in Kind}
+    others = sorted(path for path in run.glob("kind=*") if path.name not in known)
+    return [path for path in others if any(file.name[0] not in "._" for file in path.glob("*.parquet"))]
 
 
 def put(path: Path, write: Callable[[Path], object]) -> None:

@@ -10,10 +10,22 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.errors import TraceError
-from whence.trace.layout import RUN_FILE, RUN_PREFIX, TYPES, fitted, parts
+from whence.trace.layout import (
+    RUN_FILE,
+    RUN_PREFIX,
+    TICKETS_MAX,
+    TIME_MAX,
+    TYPES,
+    beyond_limits,
+    fitted,
+    limits_of,
+    parts,
+    unknown_kinds,
+)
 from whence.trace.memory import Row, Run, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, EV, GRP, IDS, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
@@ -40,6 +52,8 @@ def read_trace(path: Path | str) -> Trace:
     """Read the trace of a run from its directory, or from the directory that holds it alone. Raises TraceError."""
     directory = _find_run(Path(path))
     trace = Trace(read_run(directory))
+    for unknown in unknown_kinds(directory):
+        raise TraceError(f"{unknown} holds rows of a kind that no trace has")
     never_null = _NEVER_NULL | (_ON_VIEWS if trace.run.parameters.get("membership") == "living" else {})
     for kind in Kind:
         for file in parts(directory, kind):
@@ -70,7 +84,43 @@ def described_by(content: bytes | None, directory: Any) -> Run:
             f"{directory / RUN_FILE} describes the run {run.run_id!r}, and its directory is called {name}: it is "
             "unknown which is true"
         )
+    if wrong := _impossible(run):
+        raise TraceError(f"{directory / RUN_FILE}: {wrong}")
     return run
+
+
+def _impossible(run: Run) -> str | None:
+    """Return what cannot be true of a description, or None."""
+    if run.rows is not None and run.rows < 0:
+        return f"rows is {run.rows}, and a run has none or more"
+    if not 0 <= run.reach_min <= 1:
+        return f"reach_min is {run.reach_min}, and is a part of what was owed: from 0 to 1"
+    known = set(run.nodes)
+    for grp, members in run.groups.items():
+        if strangers := [node for node in members if node not in known]:
+            return f"the group {grp} was founded with process {strangers[0]}, which nodes does not name"
+    if other := [node for node in (*run.nodes, *(node for node, _ in run.forgetful)) if not abs(node) < 2**31]:
+        return f"process {other[0]} is out of range: processes have numbers below 2^31"
+    for name, value in _numbers(run).items():
+        low, high = _RANGES.get(name, (0, TIME_MAX))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            return f"{name} is {value!r}, and must be a number from {low} to {high}"
+    return None
+
+
+_RANGES = {"tickets": (0, TICKETS_MAX), "k": (0, 2**31 - 1), "drift_max": (0, 0.875)}
+"""Where other numbers of a description are counted with than times, in what range they are."""
+
+
+def _numbers(run: Run) -> dict[str, Any]:
+    """Return the numbers of a description that verdicts are made with, those that are there, by name."""
+    told: dict[str, Any] = {name: run.parameters.get(name) for name in ("tickets", "k", "drift_max", "ticket_round_ns")}
+    told |= {"epsilon": run.epsilon, "tick_ns": run.tick_ns}
+    if run.epsilon is not None and run.tick_ns is not None:
+        told["epsilon times tick_ns"] = run.epsilon * run.tick_ns
+    if run.phases is not None:
+        told |= msgspec.structs.asdict(run.phases)
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def parse_run(content: bytes | None, file: object) -> Run:
@@ -130,7 +180,7 @@ def _read_part(file: Path, kind: Kind, never_null: tuple[str, ...]) -> list[Row]
                 raise TraceError(f"{file} is not part of a trace: it lacks the column {missing[0]}")
             table = parquet.read(columns=list(names), use_threads=False)
         table.validate(full=True)
-        columns = [_values(file, name, table.column(name)) for name in names]
+        columns = [_values(file, kind, name, table.column(name)) for name in names]
     except TraceError:
         raise
     except _UNREADABLE as error:
@@ -143,13 +193,17 @@ def _read_part(file: Path, kind: Kind, never_null: tuple[str, ...]) -> list[Row]
     return list(zip(*columns, strict=True))
 
 
-def _values(file: Path, name: str, column: Any) -> list[Any]:
+def _values(file: Path, kind: Kind, name: str, column: Any) -> list[Any]:
     """Return a column as Python values, in the form the rows in memory have."""
     want = TYPES[name]
     try:
         column = fitted(name, column)
     except ValueError as error:
         raise TraceError(f"{file} is not part of a trace: {error}") from error
+    if name in limits_of(kind):
+        span = pc.min_max(column).as_py()
+        if wrong := beyond_limits(kind, name, span["min"], span["max"]):
+            raise TraceError(f"{file} is not part of a trace: {wrong}")
     if column.null_count == len(column):
         return [None] * len(column)
     if pa.types.is_string(want):

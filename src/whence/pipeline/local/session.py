@@ -26,6 +26,7 @@ class LocalSession:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._numbers = count()
+        self.is_closed = False
 
     def createDataFrame(self, data: Any, schema: str | None = None) -> DataFrame:
         """Return a frame of a table of Arrow, or of rows with the names and types of their columns."""
@@ -109,6 +110,7 @@ def local_session() -> "Iterator[SparkSession]":
             with frames.using(_DuckDB()):
                 yield session
         finally:
+            session.is_closed = True
             connection.close()
 
 

@@ -3,7 +3,8 @@
 An event published in the liveness phase must reach every process that is a member from before the phase on, until the
 deadline of the event has passed or the run ends, and is up at the end; where the run promises everything, every event
 must reach every process that was a member when it was published and is up at the end. Levels that promise with high
-probability state the part that must arrive, and only where less arrived are there violations.
+probability state the part that must arrive, and only where less arrived are there violations. Nobody knows when a
+delivery came whose row has no true time: it is neither in time nor late.
 """
 
 from whence.pipeline.columns import (
@@ -68,11 +69,21 @@ def arrival_counts(tables: RunTables, members: DataFrame, kept: str, prefix: str
     """
     events = tables.published.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
     sums = _owed_times(events, members).groupBy(RUN_ID).agg(F.sum(TIMES).alias(f"{prefix}_expected"))
-    made = _made(tables, members).groupBy(RUN_ID).agg(F.count_if(F.col(kept)).alias(f"{prefix}_made"))
+    made = (
+        _made(tables, members)
+        .groupBy(RUN_ID)
+        .agg(
+            F.count_if(F.col(kept)).alias(f"{prefix}_made"),
+            F.count_if(~F.col(kept) & F.col("took").isNull()).alias(f"{prefix}_untimed"),
+        )
+    )
     known = sums.filter(f"{prefix}_expected > 0").join(made, RUN_ID, "left")
-    known = known.withColumn(f"{prefix}_made", F.coalesce(f"{prefix}_made", F.lit(0)))
+    known = known.withColumns({
+        name: F.coalesce(name, F.lit(0)) for name in (f"{prefix}_made", f"{prefix}_untimed")
+    })  # fmt: skip
     return known.join(F.broadcast(tables.runs.select(RUN_ID, "reach_min")), RUN_ID).withColumn(
-        f"{prefix}_broken", F.col(f"{prefix}_made") < F.col("reach_min") * F.col(f"{prefix}_expected")
+        f"{prefix}_broken",
+        F.col(f"{prefix}_made") + F.col(f"{prefix}_untimed") < F.col("reach_min") * F.col(f"{prefix}_expected"),
     )  # fmt: skip
 
 
@@ -188,7 +199,7 @@ def liveness_violations(tables: RunTables, members: DataFrame, by_run: DataFrame
     late = _unpaid(tables, members, by_run.filter("liveness_broken"), "in_time")
     deadline = text("; the deadline is ", F.format_number(F.col("deadline_ns") / _MS, 0), " ms")
     never = violations(
-        late.filter("took is null"), LIVENESS, text(who(), " delivered ", what(), " never", deadline),
+        late.filter("came is null"), LIVENESS, text(who(), " delivered ", what(), " never", deadline),
         events=F.array(message()), absence=True,
     )  # fmt: skip
     took = text(" only ", F.format_number(F.col("took") / _MS, 1), " ms after its publication")

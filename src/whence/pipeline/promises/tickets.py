@@ -29,6 +29,7 @@ from whence.pipeline.columns import (
 )
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.frames import Column, DataFrame, F, Window
+from whence.trace.layout import TIME_MAX
 from whence.trace.schema import (
     EPOCH,
     EV,
@@ -51,6 +52,8 @@ PROMISE = "ticket_exclusivity"
 COVERAGE = "ticket_coverage"
 _ONE = (RUN_ID, GRP, TICKET)
 _INCARNATION = (RUN_ID, GRP, NODE, INC)
+_LATEST_END = TIME_MAX + 2**60
+"""No interval with an end ends later, by its owner's clock: from here to the earliest time is still a long."""
 
 
 def ticket_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
@@ -184,7 +187,7 @@ def _overlaps(holds: DataFrame) -> DataFrame:
 def possible_overlaps(holds: DataFrame) -> DataFrame:
     """Return overlaps on the owners' own clocks in runs without true time; `certain` where no skew explains them."""
     rows = _with_longest(holds.filter("not timed"), "since_clk", "until_clk")
-    both = F.least(F.col("until_clk"), F.col("longest.until")) - F.col("since_clk")
+    both = F.least(F.col("until_clk"), F.col("longest.until"), F.lit(_LATEST_END)) - F.col("since_clk")
     are_ended = (F.col("until_clk") < AFTER_ALL) & (F.col("longest.until") < AFTER_ALL)
     certain = are_ended & F.coalesce(both > F.col("skew_ns"), F.lit(False))
     return rows.filter(_is_another() & (both > 0)).withColumn("certain", certain)

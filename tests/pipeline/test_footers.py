@@ -24,7 +24,7 @@ def a_log(seed: int) -> pa.Table:
     rows: list[dict[str, int | None]] = [{name: draw.randrange(1, 1 << 15) for name in kinds} for _ in range(50)]
     if draw.random() < 0.5:
         draw.choice(rows)[draw.choice(sorted(kinds))] = draw.choice([None, -1])
-    named = [row | {"grp": draw.choice(["a", "b", "", "n\0", "x" * 201, None])} for row in rows]
+    named = [{**row, "grp": draw.choice(["a", "b", "", "n\0", "x" * 201, None])} for row in rows]
     has_groups = draw.random() < 0.7
     fields = [pa.field(name, kind) for name, kind in kinds.items()] + [pa.field("grp", pa.string())] * has_groups
     return pa.Table.from_pylist(named if has_groups else rows, schema=pa.schema(fields))

@@ -133,6 +133,30 @@ def test_all_members_may_leave_at_once_and_the_first_ends_the_group(founders: in
     assert all(group.told(pid, "left") for pid in range(founders))
 
 
+@pytest.mark.parametrize("kind", ["causal-living", "total-strict"])
+def test_who_asks_to_go_after_the_others_went_on_without_it_was_removed_and_did_not_leave(kind: str) -> None:
+    """It stood still meanwhile, and what it publishes before it hears of that never takes effect. Then all close the
+    group: who left by itself is judged as if it stayed, and a newcomer was never handed that event."""
+    group = Group(kind, None, ViewSettings(journal=False))
+    group.publish(0)
+    group.wait(SECOND)
+    apart = touching(2)
+    group.remove(0, 2)
+    group.wait(2 * SECOND, lose=apart)
+    group.join(3, 0)
+    group.wait(2 * SECOND, lose=apart)
+    assert group.is_live(3)
+    late = group.publish(2)
+    group.leave(2)
+    group.wait(2 * SECOND)
+    assert not group.told(2, "left")
+    (verdict,) = group.told(2, "removed")
+    assert verdict.event is None or verdict.event < late
+    for pid in (0, 1, 3):
+        group.leave(pid)
+    assert group.broken() == {}
+
+
 def test_no_window_holds_up_a_change() -> None:
     """A strict group hands out nothing while a member is dead, so windows stay full. Whoever is told a target sends its
     own messages up to it: the change needs no timer."""

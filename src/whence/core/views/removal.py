@@ -204,7 +204,8 @@ class Removal:
         return self.by is not None and self.by.member_of(self.state.pid) is not None
 
     def verdict(self, view: View) -> Note:
-        """Return the note that a view removed this member: with how far its own messages count."""
+        """Return the note that a view removed this member: with how far its own messages count. Who asked to go and
+        was removed before the others knew of all that it published did not leave."""
         assert self.state.me is not None
         cut = view.cut_of(self.state.me)
         if cut is None or view.forced_from is not None:
@@ -214,5 +215,5 @@ class Removal:
             message = self.state.own.retained[number]
             if number <= cut.number and isinstance(message, ViewMessage):
                 last = last_event(message.bundle)
-        reason = "left" if self.leaving else "removed"
+        reason = "left" if self.leaving and not self._left_out() else "removed"
         return Note("leave", reason, epoch=view.epoch, value=cut.number, event=last)

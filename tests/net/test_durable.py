@@ -15,7 +15,7 @@ import pytest
 from tests.net.live import QUICK, fill_disk, take, within
 from whence.api.group import Group
 from whence.api.node import Node, join
-from whence.errors import JoinError, StorageError
+from whence.errors import EventsLostError, JoinError, StorageError
 from whence.net import compaction
 from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.log import DiskFile, Log
@@ -32,6 +32,9 @@ def test_a_full_disk_refuses_clearly_and_nothing_is_acknowledged_or_sent(tmp_pat
             fill_disk(one)
             with pytest.raises(StorageError, match="No space left"):
                 await here.publish(b"lost", until="stored")
+            with pytest.raises(EventsLostError, match="No space left") as told:
+                await here.publish(b"after")
+            assert told.value.payloads == [b"lost"]
             with pytest.raises(StorageError, match="No space left"):
                 await here.publish(b"after")
             with pytest.raises(StorageError, match="No space left"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.net.live import QUICK, nodes, open_all, take, within
+from tests.net.live import QUICK, fill_disk, nodes, open_all, take, within
 from whence import blocking
 from whence.api.group import Group
 from whence.api.node import Node, join
@@ -22,6 +22,7 @@ from whence.errors import (
     NotCoordinatorError,
     OutcomeUnknownError,
     PayloadError,
+    StorageError,
     UsageError,
 )
 
@@ -372,6 +373,38 @@ def test_what_waits_for_a_member_that_fails_is_told_at_once_and_then_why() -> No
             assert told.value.why is failure
             with pytest.raises(InternalError, match="planted"):
                 group.publish_nowait(b"2")
+
+    within(main())
+
+
+ON_DISK: dict[str, dict[str, Any]] = {
+    "fifo": {"level": "fifo", "durable": True}, "causal": {"level": "causal"}, "total": {"level": "total"},
+    "tree": {"level": "causal", "settings": {"spread": "tree"}, "founders": [1]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ON_DISK)
+def test_what_waits_for_a_disk_that_fails_is_told_to_its_publisher(level: str, tmp_path: Path) -> None:
+    """Accepted is not stored: nobody was sent it, and the publisher need not have waited for it."""
+
+    async def main() -> None:
+        heard: list[EventsLostError] = []
+        async with nodes(1, data=tmp_path) as (node,):
+            group = await node.open("alps", **ON_DISK[level], on_lost=heard.append)
+            await group.publish(b"1", until="stored")
+            fill_disk(node)
+            receipts = [await group.publish(payload) for payload in (b"2", b"3")]
+            for receipt in receipts:
+                await receipt.accepted()
+            with pytest.raises(StorageError, match="No space left"):
+                await receipts[-1].stored()
+            assert [payload for lost in heard for payload in lost.payloads] == [b"2", b"3"]
+            assert group.lost == 2
+            with pytest.raises(EventsLostError, match=r"lost, or may be .*No space left") as told:
+                await group.publish(b"4")
+            assert told.value.payloads == [b"2", b"3"]
+            with pytest.raises(StorageError, match="No space left"):
+                await group.publish(b"4")
 
     within(main())
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tests.sim.stage import SYNC_NS, Stage, gaps_in_numbers, letter, told
 from tests.sim.world import MS
 from whence.core.ready import Delivery, Gap, Late, Note, Ready, Send
-from whence.core.runner import OF_MEMBER, Done
+from whence.core.runner import OF_MEMBER
 from whence.sim.clock import Clock
 from whence.sim.ports import SimRunner
 from whence.sim.process import INBOX_COPIES_MAX, SimProcess
 from whence.sim.storage import SimStorage
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.types import Bundle, Process, Span, packed
+from whence.types import Process, Span, packed
 
 # --- durability: what the peers of a crashed process may know ---
 
@@ -73,7 +73,7 @@ def test_whatever_peers_were_told_survives_a_crash_at_any_time(schedule: Schedul
 class SendsFirst(SimRunner):
     """Does everything else before it persists."""
 
-    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+    def apply(self, ready: Ready, *_: object, **__: object) -> None:
         self.perform(Ready(send=ready.send, deliver=ready.deliver))
         super().apply(Ready(persist=ready.persist))
 
@@ -81,7 +81,7 @@ class SendsFirst(SimRunner):
 class SyncsLater(SimRunner):
     """Takes what is written for durable."""
 
-    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+    def apply(self, ready: Ready, *_: object, **__: object) -> None:
         self.process.disk.write([OF_MEMBER + record for record in ready.persist])
         self.perform(ready)
 
@@ -89,7 +89,7 @@ class SyncsLater(SimRunner):
 class LetsOthersPass(SimRunner):
     """What has nothing to persist goes ahead of what waits for the disk."""
 
-    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+    def apply(self, ready: Ready, *_: object, **__: object) -> None:
         if ready.persist:
             super().apply(ready)
         else:

@@ -19,7 +19,7 @@ class LostEvents:
         self.count = 0
         self.on_lost = on_lost
         self._driver = driver
-        driver.ports.on_unheard, driver.on_lost = self._unheard, self._left_out
+        driver.ports.on_unheard, driver.on_lost, driver.on_unsent = self._unheard, self._left_out, self._unsent
 
     def lose(self, pending: PendingBundle, why: WhenceError) -> None:
         """Report a bundle that the member never took and never will."""
@@ -48,6 +48,16 @@ class LostEvents:
             "the others went on without the member that published them, and they never take effect"
         )  # fmt: skip
         return EventsLostError(payloads, why) if payloads else None
+
+    def _unsent(self, bundles: list[Bundle], error: WhenceError) -> None:
+        """Report events that waited for the disk when the member failed; of a disk that failed nobody knows what it
+        has."""
+        why = OutcomeUnknownError(
+            "they were sent to nobody yet; started again with its data directory, this process sends those that it "
+            f"finds there ({error})"
+        )
+        self._driver.ports.count("reject", "unsent")
+        self._tell(EventsLostError([payload for bundle in bundles for payload in bundle.payloads()], why))
 
     def _unheard(self, bundle: Bundle) -> None:
         """Report events that were sent and, as far as can be known, reached no member."""

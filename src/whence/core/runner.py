@@ -118,8 +118,8 @@ class Runner:
         self._now = ports.timer.now
         self._storage = ports.storage
         self._offsets = ports.offsets if ports.offsets is not None else Offsets(None)
-        self._waiting: deque[tuple[Ready, Done | None]] = deque()
-        """Readies that wait for the disk, each with the callback for when it is durable."""
+        self._waiting: deque[tuple[Ready, Done | None, Bundle | None]] = deque()
+        """Readies that wait for the disk, each with the callback for when it is durable, and what was published."""
         self._performing = False
         self._next: deque[Ready] = deque()
         """Readies of what an application did while it was handed something."""
@@ -182,9 +182,7 @@ class Runner:
         if retained:
             self._application.retained(bundle)
             self.tell(ready)  # a later incarnation offers it again: its publication must be known by then
-            self.apply(ready, stored, bundle)
-        else:
-            self.apply(ready, stored)
+        self.apply(ready, stored, bundle, retained=retained)
         return bundle
 
     def wake(self) -> None:
@@ -197,16 +195,18 @@ class Runner:
         self._wake_at = wake_at
         self._timer.plan(wake_at)
 
-    def stop(self, error: WhenceError | None = None, *, at_once: bool = False) -> None:
-        """Stop. Callers that wait for the disk get the error, if there is one. What the application did while it was
-        handed something is still done, unless the process died (`at_once`)."""
+    def stop(self, error: WhenceError | None = None, *, at_once: bool = False) -> list[Bundle]:
+        """Stop; return the publications that still wait for the disk: nothing of them was sent. Callers that wait for
+        it get the error, if there is one. What the application did while it was handed something is still done, unless
+        the process died (`at_once`)."""
         self.stopped = True
         waiting, self._waiting = self._waiting, deque()
         if at_once:
             self._next.clear()
-        for _, stored in waiting:
+        for _, stored, _ in waiting:
             if stored is not None and error is not None:
                 stored(error)
+        return [bundle for _, _, bundle in waiting if bundle is not None]
 
     # --- a later incarnation ---
 
@@ -234,7 +234,7 @@ class Runner:
         if owed is None:
             return []
         unfinished = [(OF_UNTAKEN, bundle) for bundle in owed.bundles]
-        for ready, _ in self._waiting:
+        for ready, _, _ in self._waiting:
             if ready.published is not None:
                 unfinished.append((OF_UNTOLD, ready.published.bundle))
             unfinished += [
@@ -262,20 +262,22 @@ class Runner:
 
     # --- the contract ---
 
-    def apply(self, ready: Ready, stored: Done | None = None, retained: Bundle | None = None) -> None:
-        """Persist, then do the rest. `retained` is a publication that is stored for the member."""
+    def apply(
+        self, ready: Ready, stored: Done | None = None, bundle: Bundle | None = None, *, retained: bool = False
+    ) -> None:
+        """Persist, then do the rest. `bundle` is what was published; `retained`: it is stored for the member."""
         storage = self._storage
-        if storage is None or not (ready.persist or retained is not None or self._waiting):
+        if storage is None or not (ready.persist or retained or self._waiting):
             self.perform(ready)
             if stored is not None:
                 stored(None)
             return
         self.member_persists = self.member_persists or bool(ready.persist)
-        self._waiting.append((ready, stored))
-        if retained is None:
-            storage.write(ready.persist, self.committed, OF_MEMBER)
+        self._waiting.append((ready, stored, bundle))
+        if bundle is not None and retained:
+            storage.write([_encode_bundle(bundle)], self.committed, OF_DRIVER)
         else:
-            storage.write([_encode_bundle(retained)], self.committed, OF_DRIVER)
+            storage.write(ready.persist, self.committed, OF_MEMBER)
 
     def committed(self, error: WhenceError | None) -> None:
         """Perform the first Ready that waits, now that it is durable; fail if it never will be."""
@@ -284,7 +286,7 @@ class Runner:
         if error is not None:
             self._fail(error)
             return
-        ready, stored = self._waiting.popleft()
+        ready, stored, _ = self._waiting.popleft()
         self.perform(ready)
         if stored is not None:
             stored(None)

@@ -52,10 +52,8 @@ class Driver:
     ) -> None:  # fmt: skip
         self.context = context
         self.group = context.group
-        self.joined = False
-        self.left = False
-        self.ended = False
-        """The member is out of the group for good: it left, or was removed."""
+        self.joined = self.left = self.ended = False
+        """`ended`: the member is out of the group for good: it left, or was removed."""
         self.view_pids: tuple[int, ...] = ()
         """The members of the view it is in, where members change by views."""
         self.knows_removal = False
@@ -64,6 +62,8 @@ class Driver:
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.on_leave: Callable[[], None] = self.leave
         """Called when an operator wants the member to leave: what was accepted goes out before it does."""
+        self.on_unsent: Callable[[list[Bundle], WhenceError], None] = lambda _bundles, _error: None
+        """Called when the member fails with publications that were not on disk yet: nobody else has them."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called when the member learns that it is out: a view may leave out what was published here."""
         self.failure: WhenceError | None = None
@@ -204,11 +204,13 @@ class Driver:
                 self._recorder.write(Kind.NOTE, reason=CLOSED)
         self.left = True
         self.failure = self.failure or error
-        self.runner.stop(error or ClosedError("the group was closed before the disk answered"))
+        unsent = self.runner.stop(error or ClosedError("the group was closed before the disk answered"))
         self.flow.close(self.failure or ClosedError(f"group {self.group!r} is closed"))
         self._changed.set()
         self.waiters.look()
         self._sink.end(error)
+        if error is not None and unsent:
+            self.on_unsent(unsent, error)
         self.on_stop()
         if error is not None and self.joined:  # its connections stay: else the others would wait for its silence
             self.joined = False

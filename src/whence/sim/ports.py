@@ -121,7 +121,7 @@ class SimRunner(Runner):
             self.effects(ready)
             return
         self.tell(ready)
-        self._waiting.append((ready, None))
+        self._waiting.append((ready, None, None))
         self.process.stall_now(self.committed)
 
     def doom(self) -> None:

@@ -53,7 +53,7 @@ HELD = [
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;
 one whose latest view died with the only member that could decide it;
-and those that showed traps T48 to T64."""
+and those that showed traps T48 to T66."""
 
 ALL_HAD_DISKS = 121_000_000
 """Earlier seeds were drawn before members of a group with journals could have none, or be removed unasked."""

@@ -741,6 +741,44 @@ def hears_of_a_newcomer_before_the_force(bug: str | None) -> bool:
     return group.pids(2) == [1, 2, 9] and group.is_live(9)
 
 
+def comes_back_to_a_newcomer(bug: str | None) -> bool:
+    """T66: a member whose messages everybody has taken dies and is removed, and meets a newcomer first when it is back:
+    that one does not know how far they count, and the older members do."""
+    group = Group(CAUSAL, bug, DURABLE)
+    last = group.publish(2)
+    group.wait(SECOND)
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(SECOND)
+    group.join(9, 0)
+    group.wait(SECOND)
+    assert group.is_live(9)
+    group.restart(2)
+    group.meet(2, 9)
+    group.wait(SECOND, lose=either(between([2], [0, 1]), between([0, 1], [2])))
+    group.wait(2 * SECOND)
+    return [note.event for note in group.told(2, "removed")] == [last]
+
+
+def asks_whoever_has_nothing_to_do(bug: str | None) -> bool:
+    """T65: a guest is away and the group is quiet, so that nobody can be added, and whoever leads has nothing to say to
+    those who pass a newcomer's request on. Nobody takes anybody for dead who is up."""
+    group = Group(CAUSAL, bug, DURABLE)
+    group.join(7, 0)
+    group.wait(SECOND)
+    group.crash(7)
+    group.publish(1)
+    group.wait(20 * SECOND)
+    for voter in (2, 1, 0):
+        group.join(9, voter)
+    for _ in range(300):
+        group.wait(20 * MS)
+        for pid in range(3):
+            if not group.members[pid].links.suspects.now.keys() <= {7}:
+                return False
+    return group.pids(0) == [0, 1, 2, 7]
+
+
 def is_trusted_again(bug: str | None) -> bool:
     """T53: a member begins to remove another, while it suspects whoever should lead; nobody hears of the freeze, and
     then both are heard of again."""
@@ -1036,6 +1074,8 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("waits_for_the_leaver", leaves_while_another_joins),
     ("tells_who_speaks", only_listens),
     ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
+    ("tells_the_removed_what_it_never_knew", comes_back_to_a_newcomer),
+    ("takes_silence_for_death", asks_whoever_has_nothing_to_do),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("forgets_what_waits", restarts_with_what_must_wait),
     ("says_that_it_came", publishes_before_what_it_had_comes_again),
@@ -1065,6 +1105,8 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 
 UNSEEN = {
+    "tells_the_removed_what_it_never_knew": "a verdict may be that nobody knows",
+    "takes_silence_for_death": "who is suspected is asked, and heard of before the deadline",
     "waits_for_itself": "a change that nobody pursues is let go of in the end, within the deadline",
     "promotes_in_vain": "a change that nobody pursues is let go of in the end, within the deadline",
     "begins_at_once_again": "once requests are as quick as everything else, they come before the removal",

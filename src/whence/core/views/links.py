@@ -261,9 +261,12 @@ class Links:
 
     def is_told_by_older(self, pid: int, first: int) -> bool:
         """Tell whether the views before the first one known here are unknown only because this member came with it:
-        older ones tell another member of its views, which must not take them for forgotten (T48)."""
+        older ones tell another member of its views, which must not take them for forgotten (T48), and a removed one how
+        far its messages count (T66)."""
         me = self.state.me
-        return me is not None and first == me.joined and pid in self.peers
+        if me is None or first != me.joined:
+            return False
+        return pid in self.peers or any(member.joined < first for member in self.state.latest.members)
 
     # --- acknowledgements ---
 
@@ -383,9 +386,9 @@ class Links:
         ready.send.append(Send((pid,), self.ack(asks=True)))
 
     def waits_for(self, peer: Peer) -> bool:
-        """Tell whether something here waits for a word of a member."""
+        """Tell whether something here waits for a word of a member; if it is suspected, that does."""
         state = self.state
-        if peer.entered < state.adopted or not state.live:
+        if peer.entered < state.adopted or not state.live or peer.member.pid in self.suspects.now:
             return True
         for stream in state.streams.values():
             if not stream.retained:
@@ -412,4 +415,8 @@ class Links:
         if peer is None or not self.suspects.suspect(pid):
             return False
         peer.suspected_at = now
+        if peer.retry_at == NEVER:  # it is asked: nothing else may make it speak
+            peer.backoff = self.settings.retry_ns
+            peer.retry_at = now + peer.backoff
+            self.retry_at = min(self.retry_at, peer.retry_at)
         return True

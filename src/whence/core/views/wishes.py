@@ -54,6 +54,8 @@ class Wishes:
         """When somebody last asked this member for anything in a change."""
         self._contested_at: Instant = -NEVER
         """When another member last did."""
+        self._expected: tuple[int, Instant] | None = None
+        """Whom this member passes on what it wishes, and since when."""
         self._patience: Instant = 0
         self._fruitless = 0
         self._promote_at: Instant = -NEVER
@@ -240,7 +242,9 @@ class Wishes:
             if condemned or leavers or joins or lets_go:
                 wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
                 ready.send.append(Send((leads,), wish))
-                self._expect(leads, now)
+                self._expect(leads, now, ready)
+            else:
+                self._expected = None
         if (
             condemned
             or leavers
@@ -303,11 +307,18 @@ class Wishes:
         closed = state.closed
         return any(member not in latest.voters and member.joined <= closed for member in latest.members)
 
-    def _expect(self, pid: int, now: Instant) -> None:
-        """Expect that whoever leads is heard of: else somebody else must lead."""
+    def _expect(self, pid: int, now: Instant, ready: Ready) -> None:
+        """Expect that whoever leads is heard of: else somebody else must lead. It may have nothing to do or to say, if
+        nobody can be added for instance, so it is asked (T65)."""
         peer = self.links.peers.get(pid)
-        if peer is not None and now - max(peer.heard_at, peer.since) >= 2 * self.settings.suspect_ns:
+        if peer is None:
+            return
+        if self._expected is None or self._expected[0] != pid:
+            self._expected = (pid, now)
+        if now - max(peer.heard_at, peer.since, self._expected[1]) >= 2 * self.settings.suspect_ns:
             self.links.suspect(pid, now)
+        elif now - peer.heard_at >= self.settings.suspect_ns:
+            ready.send.append(Send((pid,), self.links.ack(asks=True)))
 
     def _expect_answers(self, now: Instant) -> None:
         """Suspect who is asked in a change and not heard of: nothing else may be owed by it."""

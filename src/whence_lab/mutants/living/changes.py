@@ -415,3 +415,19 @@ class SpeaksOfWhatItNeverKnew(Links):
 
     def is_told_by_older(self, pid: int, first: int) -> bool:
         return False
+
+
+class TellsTheRemovedWhatItNeverKnew(Links):
+    """Tells those who were removed that the views before it came are forgotten, though older members know them (T66)."""
+
+    def is_told_by_older(self, pid: int, first: int) -> bool:
+        return pid in self.peers and super().is_told_by_older(pid, first)
+
+
+class TakesSilenceForDeath(Wishes):
+    """Suspects whoever should lead if it was not heard of for long, also where it had nothing to say (T65)."""
+
+    def _expect(self, pid: int, now: Instant, ready: Ready) -> None:
+        peer = self.links.peers.get(pid)
+        if peer is not None and now - max(peer.heard_at, peer.since) >= 2 * self.settings.suspect_ns:
+            self.links.suspect(pid, now)

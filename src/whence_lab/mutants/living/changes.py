@@ -418,7 +418,7 @@ class SpeaksOfWhatItNeverKnew(Links):
 
 
 class TellsTheRemovedWhatItNeverKnew(Links):
-    """Tells those who were removed that the views before it came are forgotten, though older members know them (T66)."""
+    """Tells the removed that the views before it came are forgotten, though older members know them (T66)."""
 
     def is_told_by_older(self, pid: int, first: int) -> bool:
         return pid in self.peers and super().is_told_by_older(pid, first)

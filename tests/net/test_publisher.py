@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.net.live import QUICK, fill_disk, nodes, open_all, take, within
+from tests.net.live import DEADLINE_S, QUICK, fill_disk, nodes, open_all, take, within
 from whence import blocking
 from whence.api.group import Group
 from whence.api.node import Node, join
@@ -434,6 +434,28 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
             assert receipt.missing() == ()
             for reader in readers:
                 assert [delivery.payload for delivery in await reader] == [b"x"]
+
+    within(main())
+
+
+@pytest.mark.parametrize("level", ["causal", "total"])
+def test_what_counts_of_a_removed_publisher_is_settled_and_waits_for_nobody(level: str, tmp_path: Path) -> None:
+    """Nobody else has taken it, and all hand it out."""
+
+    async def main() -> None:
+        async with nodes(3, data=tmp_path) as started:
+            groups = await asyncio.gather(*[node.open("alps", level, founders=[1, 2, 3]) for node in started])
+            receipt = await groups[0].publish(b"x")
+            event = await receipt.stored(DEADLINE_S)
+            assert set(receipt.missing()) == {2, 3}
+            await groups[1].remove(1, DEADLINE_S)
+            if (await asyncio.gather(receipt.settled(DEADLINE_S), return_exceptions=True))[0] == event:
+                assert receipt.missing() == ()
+                for group in groups[1:]:
+                    assert [delivery.payload for delivery in await take(group, 1)] == [b"x"]
+            else:  # it was removed before the others had it
+                assert set(receipt.missing()) == {2, 3}
+                assert groups[0].lost == 1
 
     within(main())
 

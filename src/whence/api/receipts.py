@@ -222,13 +222,19 @@ class Receipt(Struct, eq=False):
     def missing(self) -> tuple[int, ...]:
         """Return the members that `settled` waits for now: those not known to have the events.
 
-        Before the member has taken the events, these are all others. Raises the error with which it refused them.
+        Before the member has taken the events, these are all others; none once it was removed, and they are within its
+        cut. Raises the error with which it refused them.
         """
         pending = self._pending
         if pending.refusal is not None:
             raise pending.refusal
-        last = SEQ_MAX if pending.process is None else self.event.seq + self._count - 1
-        return pending.driver.settling.missing(last)
+        if pending.process is None:
+            return pending.driver.settling.missing(SEQ_MAX)
+        driver, first = pending.driver, self.event
+        last, verdict = first.seq + self._count - 1, driver.failure or driver.verdict
+        if isinstance(verdict, RemovedError) and verdict.covers(EventId(first.pid, first.incarnation, last)):
+            return ()
+        return driver.settling.missing(last)
 
 
 def _unless_left_out(driver: Driver, first: EventId, last: int) -> EventId:

@@ -223,8 +223,8 @@ def test_a_step_that_does_not_balance_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path / "logs", made_log(11, events=60), 2, 0)
-    real = PendingFiles.valid_rows
-    monkeypatch.setattr(PendingFiles, "valid_rows", lambda held, files: real(held, files).filter("seq <> 3"))
+    real = PendingFiles.events_in
+    monkeypatch.setattr(PendingFiles, "events_in", lambda held, files: real(held, files).filter("seq <> 3"))
     with pytest.raises(InternalError, match="does not balance and is not committed"):
         streamed(spark, tmp_path, BRISK)
     monkeypatch.undo()

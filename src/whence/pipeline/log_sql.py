@@ -106,23 +106,41 @@ class Known(IntEnum):
 def row_sql(kinds: ValueKinds, known: Known = Known.NOTHING) -> tuple[list[str], list[str]]:
     """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these."""
     of = dict(kinds)
+    values, has_names = _values(of)
+    parsed = [
+        *values,
+        f"{_text(KIND, of)} <=> '{HEARTBEAT}' as {HEARTBEAT}" if KIND in of else f"false as {HEARTBEAT}",
+        *(f"{_shown(name)} as {GIVEN}{name}" for name in of if name not in (GRP, PUBLISHER, PAYLOAD, KIND)),
+        FILE, ROW, RAW, "bad",
+    ]  # fmt: skip
+    reason = "bad" if known is Known.ALL else _reason(of, known)
+    keyed = [*_keyed_columns(of, known, has_names=has_names), HEARTBEAT, FILE, ROW, RAW, f"{reason} as {REASON}"]
+    return parsed, keyed
+
+
+@lru_cache(maxsize=256)
+def event_sql(kinds: ValueKinds) -> tuple[list[str], list[str]]:
+    """Return two lists of SQL columns for rows that are all events with a place in the order: values from given values,
+    then the columns of LOG from these."""
+    values, has_names = _values(dict(kinds))
+    return values, _keyed_columns(dict(kinds), Known.ALL, has_names=has_names)
+
+
+def _values(of: Mapping[str, str]) -> tuple[list[str], bool]:
+    """Return SQL columns for the values of a row, and whether publishers may have names."""
     numbers = {name: _number(name, of.get(name, ABSENT)) for name in (INC, SEQ, R, L, K, *KEY)}
     word, digits = _publisher_number(of.get(PID, ABSENT))
     names = [f"nullif({_text(PUBLISHER, of)}, '')"] if PUBLISHER in of else []
     uuids = [f"if({_text(PID, of)} rlike '{_UUID}', lower({_text(PID, of)}), null)"] if _may_be_text(of) else []
     has_pid = f"{GIVEN}{PID} is not null" if PID in of else "false"
     spoken = f"if({has_pid}, {uuids[0] if uuids else 'cast(null as string)'}, {names[0] if names else 'null'})"
-    parsed = [
+    values = [
         f"coalesce({_text(GRP, of)}, 'all') as {GRP}" if GRP in of else f"'all' as {GRP}",
         f"{word} as word", f"{digits} as digits", f"cast({spoken} as string) as named",
         *(f"{number} as {name}" for name, number in numbers.items()),
         f"{_payload(of.get(PAYLOAD, ABSENT))} as {PAYLOAD}",
-        f"{_text(KIND, of)} <=> '{HEARTBEAT}' as {HEARTBEAT}" if KIND in of else f"false as {HEARTBEAT}",
-        *(f"{_shown(name)} as {GIVEN}{name}" for name in of if name not in (GRP, PUBLISHER, PAYLOAD, KIND)),
-        FILE, ROW, RAW, "bad",
     ]  # fmt: skip
-    reason = "bad" if known is Known.ALL else _reason(of, known)
-    return parsed, _keyed_columns(of, reason, known, has_names=bool(names or uuids))
+    return values, bool(names or uuids)
 
 
 def _text(name: str, of: Mapping[str, str]) -> str:
@@ -191,7 +209,7 @@ def _payload(kind: str) -> str:
 # --- reasons and keys ---
 
 
-def _keyed_columns(of: Mapping[str, str], reason: str, known: Known, *, has_names: bool) -> list[str]:
+def _keyed_columns(of: Mapping[str, str], known: Known, *, has_names: bool) -> list[str]:
     def given_or(name: str, otherwise: str) -> str:
         """Return SQL for a number, or for another where it is missing: a column that is not needed is not read."""
         if known is Known.NOTHING:
@@ -213,7 +231,7 @@ def _keyed_columns(of: Mapping[str, str], reason: str, known: Known, *, has_name
         f"{given_or(K_HI, f'shiftleft({L}, {K_BITS}) | {k}')} as {K_HI}",
         f"{given_or(K_MID, f'if({K_HI} is null, {made_mid}, 0L)')} as {K_MID}",
         f"{given_or(K_LO, made_low)} as {K_LO}",
-        PAYLOAD, HEARTBEAT, FILE, ROW, RAW, f"{reason} as {REASON}",
+        PAYLOAD,
     ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from whence.pipeline.logs import (
     FILE,
     GRP,
     HEARTBEAT,
+    LOG,
     PAYLOAD,
     PID,
     PUBLISHER,
@@ -90,9 +91,9 @@ class PendingFiles:
         self._footers.pop(name, None)  # of an earlier attempt at this step
         return name
 
-    def rows(self, files: Iterable[str], *, are_sound: bool = False) -> DataFrame:
-        """Return the rows of files; `are_sound`: all are known to have a place in the order."""
-        return self._reader.rows([self._at(file) for file in files], are_sound=are_sound)
+    def rows(self, files: Iterable[str]) -> DataFrame:
+        """Return the rows of files, with reasons for those that have no place in the order."""
+        return self._reader.rows([self._at(file) for file in files])
 
     def count(self, files: Iterable[str]) -> int:
         """Return how many rows are in files, without reading them."""
@@ -103,8 +104,7 @@ class PendingFiles:
         given = list(files)
         plain = [file for file in given if self._from_footer(file) is not None]
         others = [file for file in given if file not in plain]
-        later = F.col(L) > tick
-        count = self.valid_rows(others).filter(~F.col(HEARTBEAT) & later).count() if others else 0
+        count = self.events_in(others).filter(F.col(L) > tick).count() if others else 0
         here = [ds.dataset(str(self._at(file))).count_rows(filter=ds.field(L) > tick) for file in plain]
         return count + sum(map(int, here))
 
@@ -116,11 +116,12 @@ class PendingFiles:
         """Return where a file is: in the directory, or where it lay."""
         return at(self._spark, file) if "/" in file else self._directory / file
 
-    def valid_rows(self, files: Iterable[str]) -> DataFrame:
-        """Return the rows of files that have a place in the order: all, where footers say so."""
+    def events_in(self, files: Iterable[str]) -> DataFrame:
+        """Return the events of files that have a place in the order: all rows, where footers say so."""
         given = list(files)
-        are_sound = all(self._from_footer(file) is not None for file in given)
-        return self.rows(given, are_sound=are_sound).filter(F.col(REASON).isNull())
+        if all(self._from_footer(file) is not None for file in given):
+            return self._reader.sound_events([self._at(file) for file in given])
+        return self.rows(given).filter(F.col(REASON).isNull() & ~F.col(HEARTBEAT)).select(*LOG)
 
     def rejected(self, files: Iterable[str]) -> DataFrame:
         """Return the rejected rows, each with the file it came in, the row as it was and the reason."""

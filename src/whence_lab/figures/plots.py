@@ -18,8 +18,8 @@ from whence_lab.figures.figure import Figure, Line, Panel
 PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 4.4
 ROW_MAX = 3
 """Panels side by side."""
-TITLE_AT, TITLE = 0.08, 0.3
-"""Inches above the picture's title, and those that it takes."""
+TITLE_AT = 0.08
+"""Inches above the picture's title."""
 MARGIN = 0.05
 """Above and below the bands."""
 TICKS_MAX = 10
@@ -57,9 +57,9 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
             (_draw_bars if panel.bars else _draw_panel)(panel, data, on)
         for on in list(axes.flat)[panels:]:
             on.set_axis_off()
-        inch = 1 / (HEIGHT * rows)
-        picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5, y=1 - TITLE_AT * inch, va="top")
-        picture.tight_layout(rect=(0, 0, 1, 1 - TITLE * inch))
+        top = 1 - TITLE_AT / (HEIGHT * rows)
+        picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5, y=top, va="top")
+        picture.tight_layout()
         files = [where / f"{figure.name}.{ending}" for ending in BESIDES]
         for file in files:
             picture.savefig(file, metadata=BESIDES[file.suffix[1:]])

@@ -1,15 +1,18 @@
 """Sweeps: every run once, seeds that depend on nothing else, errors kept in their rows, and nothing run twice."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from whence.cli.app import run as command
 from whence.cli.output import Paced
 from whence.errors import StorageError, UsageError
 from whence.pipeline import sweep
+from whence.pipeline.experiments import measuring
 from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
 from whence.sim.lab import spec_of
 from whence.sim.run import run
@@ -61,11 +64,26 @@ def test_a_sweep_runs_what_is_missing_and_keeps_errors(
 
 
 def test_jobs_grow_while_they_are_short_and_shrink_when_they_are_long() -> None:
-    assert sweep.next_size(4, 1.0, 500) == 8
-    assert sweep.next_size(4, 1.0, 6) == 6
-    assert sweep.next_size(8, 10.0, 500) == 8
-    assert sweep.next_size(8, 60.0, 500) == 4
-    assert sweep.next_size(1, 60.0, 500) == 1
+    assert sweep.next_size(4, 1.0, 1, 500) == 8
+    assert sweep.next_size(4, 1.0, 1, 6) == 6
+    assert sweep.next_size(8, 10.0, 1, 500) == 8
+    assert sweep.next_size(8, 60.0, 1, 500) == 4
+    assert sweep.next_size(1, 60.0, 1, 500) == 1
+
+
+def test_a_job_of_long_runs_has_one_for_each_core() -> None:
+    assert sweep.next_size(8, 60.0, 6, 500) == 6
+    assert sweep.next_size(6, 600.0, 6, 500) == 6
+
+
+def test_each_task_has_as_many_runs_as_any_other(spark: SparkSession) -> None:
+    def where_it_ran(config: dict[str, object], seed: int) -> dict[str, float]:
+        here = TaskContext.get()
+        return {"task": here.partitionId() if here is not None else -1}
+
+    plan = sweep.plan_table(spark, [("{}", number, number) for number in range(8)])
+    rows = sweep.results_table(plan, 4, measuring(where_it_ran)).collect()
+    assert Counter(row["measures"]["task"] for row in rows) == dict.fromkeys(range(4), 2)
 
 
 def test_of_two_sweeps_into_one_directory_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:

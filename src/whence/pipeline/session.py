@@ -248,7 +248,7 @@ def configure_for_size(spark: "SparkSession", input_bytes: int) -> int:
     if is_local_engine(spark):
         return 1
     is_small = input_bytes < SMALL_BYTES
-    partitions = min(PARTITIONS_MAX, max(_cores(spark), -(-input_bytes // PARTITION_BYTES)))
+    partitions = min(PARTITIONS_MAX, max(cores_of(spark), -(-input_bytes // PARTITION_BYTES)))
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
@@ -271,7 +271,8 @@ def is_connected(spark: "SparkSession") -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _cores(spark: "SparkSession") -> int:
+def cores_of(spark: "SparkSession") -> int:
+    """Return how many tasks Spark runs at once; two where it cannot be asked."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - a Connect session has no context to ask

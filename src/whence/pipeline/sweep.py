@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError, WhenceError
-from whence.pipeline.session import first_line
+from whence.pipeline.session import cores_of, first_line
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, entries
 from whence.pipeline.stored_runs import set_aside_damaged
@@ -60,7 +60,8 @@ RUNS_PER_JOB: Final = 500
 RUNS_IN_FIRST_JOB: Final = 4
 JOB_SECONDS: Final = 10
 """An interruption loses the job under way. The first is small, and each is at most twice as large as the one before,
-while that is over in less than half this time."""
+while that is over in less than half this time. None has fewer runs than there are cores, or some would have nothing to
+do."""
 RUNS_PER_TASK: Final = 8
 TASKS_MIN: Final = 32
 """A small sweep is cut finer, down to one run each, so that its progress shows."""
@@ -151,7 +152,8 @@ def results_table(plan: DataFrame, tasks: int, work: Work) -> DataFrame:
             rows = [work.run(row["config"], row["number"], row["seed"]) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(rows, schema=work.shape)
 
-    return plan.repartition(tasks).mapInArrow(run_batches, work.columns)
+    # From one partition runs are dealt out evenly; from several, two may come into one task while another has none.
+    return plan.coalesce(1).repartition(tasks).mapInArrow(run_batches, work.columns)
 
 
 def simulated(config: str, number: int, seed: int) -> dict[str, Any]:
@@ -249,7 +251,8 @@ def _run_jobs(
     """Run jobs until nothing is left; tell how many runs are done."""
     finished = _finished(directory)
     number = int(finished[-1].name.removeprefix("job-")) + 1 if finished else 0
-    start, size = 0, min(most, RUNS_IN_FIRST_JOB)
+    least = min(most, cores_of(spark))
+    start, size = 0, min(most, max(RUNS_IN_FIRST_JOB, least))
     while start < len(todo):
         began, part, where = monotonic(), todo[start : start + size], directory / f"job-{number:05d}"
         tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
@@ -260,14 +263,14 @@ def _run_jobs(
         with _watching(where, tasks, so_far):
             results = results_table(plan_table(spark, part), tasks, work).coalesce(tasks)
             results.write.mode("overwrite").parquet(str(where))
-        start, number, size = start + len(part), number + 1, next_size(size, monotonic() - began, most)
+        start, number, size = start + len(part), number + 1, next_size(size, monotonic() - began, least, most)
 
 
-def next_size(size: int, seconds: float, most: int) -> int:
+def next_size(size: int, seconds: float, least: int, most: int) -> int:
     """Return how many runs the next job has, from the size of the last and how long it took."""
     if seconds < JOB_SECONDS / 2:
         return min(most, 2 * size)
-    return max(1, size // 2) if seconds > 2 * JOB_SECONDS else size
+    return max(least, size // 2) if seconds > 2 * JOB_SECONDS else size
 
 
 @contextmanager

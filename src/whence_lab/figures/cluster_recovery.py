@@ -199,7 +199,7 @@ FIGURE = Figure(
         "0.5 to 2.5 ms and rounds 100 ms. R1+R4 is ours."
     ),
     measure=measure,
-    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[60]), 4),
+    quick=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_QUICK, rounds=[60]), 8),
     full=Plan(grid(scheme=list(SCHEMES), events_per_round=LOADS_FULL, rounds=[60]), 20),
     panels=(
         Panel("a) latency", "events_per_round", "latency_rounds", "new events a round", "rounds", "scheme"),
@@ -302,4 +302,5 @@ FIGURE = Figure(
             _success_converges,
         ),
     ),
+    same_draw=("scheme",),
 )

@@ -152,7 +152,7 @@ FIGURE = Figure(
         "connection fails if a message takes longer than a round."
     ),
     measure=measure,
-    quick=Plan(grid(updaters=UPDATERS, members=[25, 75, 125]), 3),
+    quick=Plan(grid(updaters=UPDATERS, members=[25, 50, 75, 100, 125, 175]), 3),
     full=Plan(grid(updaters=UPDATERS, members=[25, 50, 75, 100, 125, 175, 250, 350, 500]), 10),
     panels=(
         Panel(

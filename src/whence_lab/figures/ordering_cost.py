@@ -143,4 +143,5 @@ FIGURE = Figure(
             _total_dearest,
         ),
     ),
+    same_draw=("system", "network"),
 )

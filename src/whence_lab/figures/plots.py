@@ -1,7 +1,7 @@
 """Pictures of figures: our curves with their bands, and dashed what the paper states. The same data, the same bytes."""
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from whence_lab.figures.figure import Figure, Line, Panel
 PANEL_WIDTH, LONE_PANEL_WIDTH, HEIGHT = 4.6, 6.6, 4.4
 ROW_MAX = 3
 """Panels side by side."""
+TITLE_AT = 0.08
+"""Inches above the picture's title."""
 MARGIN = 0.05
 """Above and below the bands."""
 TICKS_MAX = 10
@@ -55,7 +57,8 @@ def draw(figure: Figure, data: Data, where: Path, kind: str) -> list[Path]:
             (_draw_bars if panel.bars else _draw_panel)(panel, data, on)
         for on in list(axes.flat)[panels:]:
             on.set_axis_off()
-        picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5)
+        top = 1 - TITLE_AT / (HEIGHT * rows)
+        picture.suptitle(f"{figure.title} ({figure.source}; {kind})", fontsize=10.5, y=top, va="top")
         picture.tight_layout()
         files = [where / f"{figure.name}.{ending}" for ending in BESIDES]
         for file in files:
@@ -114,7 +117,7 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     """Draw a measure of things that have names: a bar each, side by side for the values that tell curves apart."""
     values = data.values(panel.curve) if panel.curve else [None]
     thickness = 0.8 / len(values)
-    most = 0.0
+    least, most = float("inf"), 0.0
     for number, value in enumerate(values):
         only = dict(panel.only) | ({panel.curve: value} if panel.curve else {})
         bands = [data.curve(panel.x, panel.y, **only, **{panel.x: name}) for name in panel.bars]
@@ -122,6 +125,7 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
         places = [at + (number - (len(values) - 1) / 2) * thickness for at, _ in shown]
         label = panel.label(value) if panel.curve else "here"
         means = [band.mean for _, band in shown]
+        least = min([least, *means])
         most = max([most, *(band.most for _, band in shown)])
         beyond = [[band.mean - max(0.0, band.low) for _, band in shown], [band.high - band.mean for _, band in shown]]
         on.barh(
@@ -132,6 +136,8 @@ def _draw_bars(panel: Panel, data: Data, on: Axes) -> None:
     on.invert_yaxis()
     if panel.log_x:
         on.set_xscale("log")
+        if 0 < least < float("inf"):  # a bar has no length of its own on such an axis: it begins at a round number
+            on.set_xlim(left=10.0 ** floor(log10(least)))
         on.xaxis.set_major_formatter(ScalarFormatter())
         on.xaxis.set_minor_formatter(NullFormatter())
     elif most:

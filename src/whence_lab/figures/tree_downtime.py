@@ -7,31 +7,58 @@ tolerate crashes run with more and more of them, within the bound of at most f o
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.sim.run import run
+from whence.sim.scenario import MS
 from whence.sim.summary import summarize
+from whence.trace.memory import Trace
+from whence.trace.schema import COLUMNS_OF, M_PID, NODE, T_TRUE, Kind
 from whence_lab.experiments.downtime import crashing, delays, downtime, planned_ms
+from whence_lab.figures.bands import at_least, at_most, both, ends, ratio, weighed
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Panel, Plan, grid
 from whence_lab.figures.shapes import listed, rises
-from whence_lab.figures.tree_schemes import NEIGHBOURHOOD, OURS, RETAINING, curves, label, said, similar
+from whence_lab.figures.tree_schemes import NEIGHBOURHOOD, OURS, RETAINING, SIMILAR, curves, label, said
 
 ALL = (OURS, RETAINING, NEIGHBOURHOOD)
 SETTINGS: dict[str, tuple[str, dict[str, bool]]] = {RETAINING: (OURS, {"retain": True})}
 EVENTS = 100
+LATE_PERCENT = 1.0
+"""As a 99th percentile within a factor of two has it. The percentile itself is no measure of a run: of 100 events one
+that goes wrong decides it."""
+
+_NODE, _EVENT, _AT = (COLUMNS_OF[Kind.DELIVER].index(name) for name in (NODE, M_PID, T_TRUE))
+assert [COLUMNS_OF[Kind.PUBLISH].index(name) for name in (M_PID, T_TRUE)] == [_EVENT, _AT]
 
 
 def measure(config: Config, seed: int) -> dict[str, float]:
     """Let nodes crash; judge and count."""
     level, settings = SETTINGS.get(config["scheme"], (config["scheme"], {}))
-    planned = crashing(level, config["nodes"], EVENTS, config["crashes"], seed, **settings)
+    planned, calm = (
+        crashing(level, config["nodes"], EVENTS, crashes, seed, **settings) for crashes in (config["crashes"], 0)
+    )
     trace = run(planned).trace
+    without = delays(run(calm).trace, calm.end_at_ns).around_p99
     down, summary, seen = downtime(trace, planned.heal_at_ns), summarize(trace), delays(trace, planned.end_at_ns)
     return {
         "down_total_ms": down.total_ms, "down_longest_ms": down.longest_ms, "down_node_ms": down.busiest_ms,
         "planned_ms": planned_ms(planned), "never_percent": 100 * seen.never,
-        "around_ms": seen.around_p50, "around_p99_ms": seen.around_p99, "everybody_p99_ms": seen.everybody_p99,
+        "around_ms": seen.around_p50, "late_percent": 100 * late(trace, planned.end_at_ns, SIMILAR * without),
+        "everybody_p99_ms": seen.everybody_p99,
         "crashes_seen": down.crashes, "missing": summary["deliveries_expected"] - summary["owed_delivered"],
         "broken": sum(verdict.outcome is Outcome.BROKEN for verdict in judge(trace)),
     }  # fmt: skip
+
+
+def late(trace: Trace, end_ns: int, limit_ms: float) -> float:
+    """Return the part of deliveries at nodes that did not crash that take longer; what never came takes to the end."""
+    came = {(row[_NODE], row[_EVENT : _EVENT + 3]): row[_AT] for row in reversed(trace.rows[Kind.DELIVER])}
+    crashed = {row[_NODE] for row in trace.rows[Kind.CRASH]}
+    took: list[int] = [
+        came.get((node, row[_EVENT : _EVENT + 3]), end_ns) - row[_AT]
+        for row in trace.rows[Kind.PUBLISH]
+        for node in trace.run.nodes
+        if node not in crashed and node != row[_EVENT]
+    ]
+    return sum(each > limit_ms * MS for each in took) / len(took)
 
 
 def _worst(data: Data, scheme: str, measured: str) -> float:
@@ -58,15 +85,17 @@ def _none(measured: str, what: str, data: Data) -> Finding:
 
 
 def _masked(scheme: str, data: Data) -> Finding:
-    found = {name: curves(data, ALL, "crashes", name) for name in ("around_ms", "around_p99_ms")}
-    told = [similar(each[scheme][0][1], each[scheme][-1][1]) for each in found.values()]
-    seen = "; ".join(
-        f"{what} ms by crashes: {said(each)}" for what, each in zip(("median", "p99"), found.values(), strict=True)
-    )
-    return Finding(all(told), seen)
+    medians, parts = (data.curve("crashes", name, scheme=scheme) for name in ("around_ms", "late_percent"))
+    factor = ratio(medians[-1][1], medians[0][1])
+    told = both([
+        at_least([factor], 1 / SIMILAR), at_most([factor], SIMILAR), at_most([ends(parts[-1][1])], LATE_PERCENT),
+    ])  # fmt: skip
+    found = {name: curves(data, ALL, "crashes", name) for name in ("around_ms", "late_percent")}
+    seen = f"median ms by crashes: {said(found['around_ms'])}; % late: {said(found['late_percent'])}"
+    return weighed(told, seen)
 
 
-QUICK, FULL = grid(scheme=ALL, nodes=[31], crashes=[0, 2, 4, 8]), grid(
+QUICK, FULL = grid(scheme=ALL, nodes=[31], crashes=[0, 4, 8]), grid(
     scheme=ALL, nodes=[127], crashes=[0, 4, 8, 16, 32, 64]
 )  # fmt: skip
 
@@ -82,7 +111,7 @@ FIGURE = Figure(
         "Downtime is counted until the last publication."
     ),
     measure=measure,
-    quick=Plan(QUICK, 3),
+    quick=Plan(QUICK, 20),
     full=Plan(FULL, 20),
     panels=(
         Panel("a) time down, all nodes", "crashes", "down_total_ms", "crashes planned", "ms", "scheme", label),
@@ -92,8 +121,8 @@ FIGURE = Figure(
             label, log_y=True,
         ),
         Panel(
-            "d) the same, nodes that did not crash", "crashes", "around_p99_ms", "crashes planned", "ms", "scheme",
-            label, log_y=True,
+            "d) late deliveries, nodes that did not crash", "crashes", "late_percent", "crashes planned", "%", "scheme",
+            label, within=PERCENT,
         ),
         Panel("e) deliveries that never came", "crashes", "never_percent", "crashes planned", "%", "scheme", label,
               within=PERCENT),
@@ -117,8 +146,9 @@ FIGURE = Figure(
         ),
         Check(
             "When a node fails, redundant edges propagate messages around it",
-            "3.2", "LoCaMu, at nodes that did not crash: the median and the 99th percentile of latency with most "
-            "crashes are within a factor of two of those without; what never came counts with the time to the end",
+            "3.2", "LoCaMu, at nodes that did not crash, with most crashes: the median latency is within a factor of "
+            "two of that without, and at most 1 % of the deliveries are late, which is more than twice the 99th "
+            "percentile without; what never came counts with the time to the end",
             lambda data: _masked(OURS, data),
         ),
         Check(
@@ -127,4 +157,5 @@ FIGURE = Figure(
             lambda data: _masked(RETAINING, data),
         ),
     ),
+    same_draw=("scheme",),
 )  # fmt: skip

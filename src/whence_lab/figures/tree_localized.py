@@ -423,4 +423,5 @@ FIGURE = Figure(
             "locamu 7.3", f"a single publisher is faster than in {LABELS[LOCAMU]} at every size", _ours,
         ),
     ),
+    same_draw=("scheme",),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from whence_lab.experiments.downtime import (
     downtime,
     planned_ms,
 )
+from whence_lab.figures.tree_downtime import late
 
 pytestmark = pytest.mark.no_cover
 
@@ -85,3 +86,13 @@ def test_leaves_whose_parent_and_then_its_parent_crashed_do_not_wait_until_these
     came = {row[_EVENT : _EVENT + 3]: row[_AT] for row in trace.rows[Kind.DELIVER] if row[_NODE] == leaf}
     assert came.keys() == published.keys()
     assert max(at - published[event] for event, at in came.items()) < 100 * MS < back - 1_300 * MS
+
+
+def test_a_delivery_is_late_beyond_the_limit_and_so_is_one_that_never_came() -> None:
+    whole = run(CALM).trace
+    slowest = delays(whole, CALM.end_at_ns).around_p99
+    assert late(whole, CALM.end_at_ns, slowest) == 0
+    assert 0 < late(whole, CALM.end_at_ns, slowest - 1) < 1
+    lost = Trace(whole.run)
+    lost.rows = {**whole.rows, Kind.DELIVER: [row for row in whole.rows[Kind.DELIVER] if row[0] != 6]}
+    assert late(lost, CALM.end_at_ns, slowest) == pytest.approx(1 / 7, abs=0.05)

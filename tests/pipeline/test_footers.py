@@ -21,7 +21,7 @@ def a_log(seed: int) -> pa.Table:
     draw = Random(seed)
     kinds = {name: kind for name, kind in COLUMNS.items() if name in ("pid", "seq", "l") or draw.random() < 0.6}
     kinds |= KEYS if draw.random() < 0.4 else {}
-    rows: list[dict[str, int | None]] = [{name: draw.randrange(1, 1 << 15) for name in kinds} for _ in range(50)]
+    rows: list[dict[str, int | str | None]] = [{name: draw.randrange(1, 1 << 15) for name in kinds} for _ in range(50)]
     if draw.random() < 0.5:
         draw.choice(rows)[draw.choice(sorted(kinds))] = draw.choice([None, -1])
     named = [row | {"grp": draw.choice(["a", "b", "", "n\0", "x" * 201, None])} for row in rows]

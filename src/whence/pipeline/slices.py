@@ -21,7 +21,7 @@ it too: of each process and cause the first one in the process's line counts.
 from typing import Final
 
 from whence.pipeline.agreed_times import AGREED, HEARD
-from whence.pipeline.columns import AFTER_ALL, EVENT, LIFE, PLACE, PROCESS, RUN_ID
+from whence.pipeline.columns import AFTER_ALL, EVENT, LIFE, PLACE, PROCESS, RUN_ID, merged_spans
 from whence.pipeline.frames import DataFrame, F, Window
 from whence.trace.schema import EV, INC, NODE
 
@@ -84,8 +84,8 @@ def run_spans(times: DataFrame) -> DataFrame:
 
 
 def slices(delivered: DataFrame, times: DataFrame, stretches: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return slices (run_id, slice, low, high) of stretches of time: those that begin within the same SLICE_ROWS
-    deliveries, in the order of their publications, are one."""
+    """Return the spans of slices (run_id, slice, low, high): stretches of time that begin within the same SLICE_ROWS
+    deliveries, in the order of their publications, are one slice, and what lies between them is no part of it."""
     counts = delivered.groupBy(RUN_ID, EVENT).agg(F.count("*").alias("rows")).join(times, [RUN_ID, EVENT])
     weights = in_columns(counts, spans).groupBy(RUN_ID, "column").agg(F.sum("rows").alias("rows"))
     along = Window.partitionBy(RUN_ID).orderBy("column").rowsBetween(Window.unboundedPreceding, -1)
@@ -95,7 +95,8 @@ def slices(delivered: DataFrame, times: DataFrame, stretches: DataFrame, spans: 
     placed = begun.join(F.broadcast(places), [RUN_ID, "column"], "left")
     # Of a column without deliveries nobody knows the slice; it is one by itself.
     placed = placed.withColumn(SLICE, F.coalesce(SLICE, -F.col("column") - 1))
-    return placed.groupBy(RUN_ID, SLICE).agg(F.min("low").alias("low"), F.max("high").alias("high"))
+    spread = placed.groupBy(RUN_ID, SLICE, "column").agg(F.min("low").alias("low"), F.max("high").alias("high"))
+    return merged_spans(spread, (RUN_ID, SLICE)).drop("number")
 
 
 def in_columns(rows: DataFrame, spans: DataFrame, at: str = AGREED) -> DataFrame:

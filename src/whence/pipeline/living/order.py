@@ -106,7 +106,7 @@ def _in_whole_runs(tables: LivingTables, asked: DataFrame) -> DataFrame:
 def _in_slices(tables: LivingTables, asked: DataFrame, times: DataFrame) -> DataFrame:
     """Return the violations of causal order in large runs that have times that agree."""
     steps, found = causal.steps_of_slices(tables, asked, times, _debts(tables, asked.select(RUN_ID)))
-    about = _about(tables).join(F.broadcast(renewed(found.select(RUN_ID, SLICE))), RUN_ID)
+    about = _about(tables).join(F.broadcast(renewed(found.select(RUN_ID, SLICE).distinct())), RUN_ID)
     judged = (
         steps.groupBy(RUN_ID, SLICE).cogroup(about.groupBy(RUN_ID, SLICE)).applyInArrow(_closed_slice, causal.SLICED)
     )

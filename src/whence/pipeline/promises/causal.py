@@ -88,7 +88,7 @@ def _in_slices(tables: RunTables, asked: DataFrame, times: DataFrame) -> DataFra
     strict = asked.filter(F.array_contains("promises", F.lit(CAUSAL))).select(RUN_ID)
     steps, found = steps_of_slices(tables, asked, times, _debts(tables, strict))
     stays = tables.stays.select(*PROCESS, GRP, "since", "until")
-    stays = stays.join(F.broadcast(renewed(found.select(RUN_ID, SLICE))), RUN_ID)
+    stays = stays.join(F.broadcast(renewed(found.select(RUN_ID, SLICE).distinct())), RUN_ID)
     judged = steps.groupBy(RUN_ID, SLICE).cogroup(stays.groupBy(RUN_ID, SLICE)).applyInArrow(_judged_slice, SLICED)
     return first_effects(judged).select(*SHAPE.names)
 
@@ -96,7 +96,7 @@ def _in_slices(tables: RunTables, asked: DataFrame, times: DataFrame) -> DataFra
 def steps_of_slices(
     tables: RunTables, asked: DataFrame, times: DataFrame, debts: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the steps of every slice of some runs (run_id, promises), and the slices (run_id, slice, low, high)."""
+    """Return the steps of every slice of some runs (run_id, promises), and their spans (run_id, slice, low, high)."""
     runs = F.broadcast(asked.select(RUN_ID))
     times = tables.keep(times.join(runs, RUN_ID))
     delivered, spans = tables.delivered.join(runs, RUN_ID), tables.keep(run_spans(times))

@@ -35,7 +35,7 @@ SMALL_BYTES: Final = 64 << 20
 BRIEF_BYTES: Final = 256 << 20
 """Below this, most of Spark's code runs so seldom that compiling it well takes longer than it would save."""
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:ReservedCodeCacheSize=240m"
-"""Java that compiles briefly sets 48 MiB aside for code, and ends where that is full; Spark makes code for every plan."""
+"""Java that compiles briefly sets 48 MiB aside for code and ends where they are full; each plan has code of its own."""
 MEMORY: Final = "2g"
 """Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
 

@@ -15,6 +15,9 @@ from whence.trace.schema import COLUMNS
 
 GROUP = "all"
 PUBLISHERS, LISTENERS = 8, 2
+SKEW_NS, DRIFT = 3_600_000_000_000, 100_000
+"""By how much the clock of one process begins later than that of the one before, and one part in how many it is
+faster. Messages take half a microsecond."""
 
 
 def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, in_order: bool) -> None:
@@ -36,13 +39,15 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
 
 def write_big_trace(
     spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0, crash: bool = False,
-    listeners: int = LISTENERS,
+    listeners: int = LISTENERS, on_views: bool = False,
 ) -> Path:  # fmt: skip
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
     An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
     `swaps`: so many times, the first listener delivers the first event of a round before the last of the round before.
     `crash`: the last listener crashes when it has delivered everything. `listeners`: who delivers and does not publish.
+    `on_views`: a group on views as it is gathered from machines: no true time, clocks that begin hours apart and drift,
+    and the last listener joins half-way.
     """
     members = PUBLISHERS + listeners
     rounds = -(-deliveries // (PUBLISHERS * members))
@@ -51,6 +56,18 @@ def write_big_trace(
         run_id="big", version=__version__, level="total", seed=0, nodes=list(range(members)),
         groups={GROUP: list(range(members))}, phases=Phases(0, 0, rounds * 1000, 10**9),
     )  # fmt: skip
+    joiner, half = (members - 1, rounds // 2) if on_views else (-1, 0)
+    half -= half % period == 1  # no swap across the new view
+    if on_views:
+        run.level, run.phases, run.parameters = "causal", None, {"membership": "living"}
+        run.groups = {GROUP: list(range(joiner))}
+    begun = f"if({{0}} = {joiner}, 2 - {half * PUBLISHERS}, 2 + int(round >= {half}))" if on_views else "0"
+    epoch = f"bigint(round >= {half}) as epoch" if on_views else "bigint(null) as epoch"
+
+    def times(node: str, at: str) -> list[str]:
+        skewed = f"{at} + {node} * {SKEW_NS} + ({at}) * {node} div {DRIFT}"
+        return [f"{skewed if on_views else at} as t_clk", f"{'bigint(null)' if on_views else at} as t_true"]
+
     where = run_directory(directory, run.run_id)
     seq = "bigint(round + 1)"
     event = f"1 as inc, '{GROUP}' as grp, int(q) as m_pid, 1 as m_inc, {seq} as m_seq"
@@ -68,25 +85,55 @@ def write_big_trace(
     early = f"s = {PUBLISHERS} and round % {period} = 1 and round < {swaps * period} and q = 0"
     swapped = f"case when {late} then 1 when {early} then -1 else 0 end"
     ev = f"round * {per_round} + q + if(s < {PUBLISHERS}, 1, 0) + {swapped}"
-    delivered = steps.selectExpr(
-        "int(s) as node", f"{ev} as ev", "round * 1000 + 500 + q as t_clk", "round * 1000 + 500 + q as t_true",
+    delivered = steps.filter(f"s <> {joiner} or round >= {half}").selectExpr(
+        "int(s) as node", f"{ev} + {begun.format('s')} as ev", *times("s", "round * 1000 + 500 + q"), epoch,
         *_split(event), f"round * {PUBLISHERS} + q as pos", *_split(key), *_split(about), "0L as hold_ns",
     )  # fmt: skip
     published = spark.range(rounds * PUBLISHERS, numPartitions=2).selectExpr(
         f"id div {PUBLISHERS} as round", f"id % {PUBLISHERS} as q"
     )
     published = published.selectExpr(
-        "int(q) as node", f"round * {PUBLISHERS + 1} as ev", "round * 1000 as t_clk", "round * 1000 as t_true",
+        "int(q) as node", f"round * {PUBLISHERS + 1} + {begun.format('q')} as ev", *times("q", "round * 1000"), epoch,
         *_split(event), *_split(key), *_split(about), "8 as stamp_bytes",
     )  # fmt: skip
     _whole(delivered).write.parquet(f"{where}/kind=deliver")
     _whole(published).write.parquet(f"{where}/kind=publish")
+    if on_views:
+        _write_views(spark, where, members, half)
     if crash:
         end = f"{rounds} * 1000"
         row = f"{members - 1} as node, 1 as inc, {rounds * PUBLISHERS}L as ev, {end} as t_clk, {end} as t_true"
         _whole(spark.range(1).selectExpr(*_split(row))).write.parquet(f"{where}/kind=crash")
     (where / RUN_FILE).write_bytes(msgspec.json.encode(run))
     return directory
+
+
+def _write_views(spark: SparkSession, where: Path, members: int, half: int) -> None:
+    """Write how all but the last member found a group, and how that one joins before a round."""
+    founders = ", ".join(f"({node}, 0, 0)" for node in range(members - 1))
+    views = {0: f"array({founders})", 1: f"array({founders}, ({members - 1}, 1, 1))"}
+    nodes = spark.range(members).selectExpr("int(id) as node", "1 as inc", "id", f"id = {members - 1} as is_joiner")
+    entered, joined = [], []
+    for epoch, view in views.items():
+        first = f"if(node < {PUBLISHERS}, {PUBLISHERS + 1}, {PUBLISHERS}) * {half} + 2 as ev"
+        told = nodes.filter("not is_joiner") if epoch == 0 else nodes
+        ev = "0L as ev" if epoch == 0 else f"if(is_joiner, 0, {first.removesuffix(' as ev')}) as ev"
+        shape = "array<struct<pid:int,inc:int,seq:bigint>>"
+        entered.append(
+            told.selectExpr(
+                "node", "inc", ev, f"id * {SKEW_NS} as t_clk", f"'{GROUP}' as grp", f"{epoch}L as epoch",
+                f"cast({view} as {shape}) as ids", "'entered' as reason",
+            ).selectExpr("*", "ids.pid as dests")
+        )  # fmt: skip
+        here = nodes.filter("is_joiner" if epoch else "not is_joiner")
+        joined.append(
+            here.selectExpr(
+                "node", "inc", "1L as ev", f"id * {SKEW_NS} as t_clk", f"'{GROUP}' as grp", f"{epoch}L as epoch",
+                f"{epoch}L as value",
+            )
+        )  # fmt: skip
+    _whole(entered[0].unionByName(entered[1])).write.parquet(f"{where}/kind=view")
+    _whole(joined[0].unionByName(joined[1])).write.parquet(f"{where}/kind=join")
 
 
 def _split(columns: str) -> list[str]:

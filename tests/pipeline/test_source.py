@@ -6,7 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.errors import UsageError
+from whence.pipeline import api
 from whence.pipeline.source import LiveSource, LiveStreamReader, use_live_source
+from whence.pipeline.storage import UriPath
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.trace.segments import TraceSegmentWriter, whole_until
 
@@ -59,6 +61,9 @@ def test_rows_have_the_names_of_their_process_and_of_the_publisher_and_payloads(
             spool.add(Kind.DELIVER, tuple(given.get(column) for column in columns))
         spool.close()
     rows = spark.read.format("whence").option("group", "alps").load(str(tmp_path))
+    everywhere = api.read_live(spark, tmp_path, group="alps")
+    assert everywhere.columns == rows.columns
+    assert sorted(everywhere.collect(), key=repr) == sorted(rows.collect(), key=repr)
     assert {bytes(row["payload"]) for row in rows.collect()} == {b"paid"}
     told = [(row["name"], row["publisher"]) for row in rows.orderBy("node", "ev").collect()]
     assert told == [(name, who) for name in ("billing-1", None, "gates") for who in ("billing-1", None, None)]
@@ -116,9 +121,30 @@ def test_what_cannot_be_read_is_said_in_one_sentence(spark: SparkSession, tmp_pa
     for reader in (behind_a_uri.reader, behind_a_uri.streamReader):
         with pytest.raises(
             UsageError,
-            match=r"not s3a://bucket/live: Spark gives .* gather --follow\) reads .*api\.read_trace and read_logs",
+            match=r"not s3a://bucket/live: Spark gives .* gather --follow\) reads .*read_trace and read_logs",
         ):
             reader(None)
+
+
+def test_behind_a_uri_a_function_reads_what_the_format_reads_on_disk(
+    spark: SparkSession, tmp_path: Path, mounted: UriPath
+) -> None:
+    """A segment whose last record is torn, one of which nothing is whole yet, and one of another group."""
+    for node in (0, 1):
+        spool = TraceSegmentWriter(tmp_path / "behind", "alps", "fifo", node, 1, about={"name": f"n{node}"})
+        told(spool, node, 1, 3)
+        spool.close()
+    TraceSegmentWriter(tmp_path / "behind", "other", "fifo", 5, 1).close()
+    first, second = sorted((tmp_path / "behind").glob("spool-616c7073-*"))
+    first.write_bytes(first.read_bytes()[:-3])
+    second.write_bytes(second.read_bytes()[:7])
+    use_live_source(spark)
+    rows = api.read_live(spark, str(mounted), group="alps")
+    on_disk = spark.read.format("whence").option("group", "alps").load(str(tmp_path / "behind"))
+    assert numbers(rows) == numbers(on_disk) == [(0, ev) for ev in range(4)]
+    assert {row["name"] for row in rows.collect()} == {"n0"}
+    with pytest.raises(UsageError, match="give the directories that live nodes write traces to"):
+        api.read_live(spark, str(mounted / "nowhere"), group="alps")
 
 
 def test_a_directory_may_be_named_by_its_uri(spark: SparkSession, tmp_path: Path) -> None:

@@ -26,7 +26,17 @@ from whence.pipeline.batch import MergeCounts, merge_logs
 from whence.pipeline.events import find_input
 from whence.pipeline.manifest import Manifest, committed_steps, read_manifest, read_released, write_manifest
 from whence.pipeline.pending_files import PendingFiles
-from whence.pipeline.storage import Ownership, UriPath, entries, files_below, located, put, put_new, remove
+from whence.pipeline.storage import (
+    Ownership,
+    UriPath,
+    entries,
+    files_below,
+    located,
+    make_directory,
+    put,
+    put_new,
+    remove,
+)
 from whence.pipeline.stories import broken_promises
 from whence.pipeline.stream import run_stream
 from whence.pipeline.stream_step import Mode, Rules, StreamMerge
@@ -63,6 +73,13 @@ def test_a_file_is_put_whole_and_never_over_another(mounted: UriPath) -> None:
     assert entries(mounted / "a") == []
     with pytest.raises(FileNotFoundError):
         (mounted / "a" / "one.json").read_bytes()
+
+
+def test_files_lie_directly_in_what_is_mounted_too(mounted: UriPath) -> None:
+    """It is there and cannot be made."""
+    make_directory(mounted)
+    put(mounted / "page.html", b"all verdicts")
+    assert (mounted / "page.html").read_bytes() == b"all verdicts"
 
 
 def test_who_began_last_writes_and_the_others_stop(mounted: UriPath) -> None:

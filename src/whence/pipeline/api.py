@@ -23,7 +23,9 @@ from whence.pipeline.session import session
 from whence.pipeline.storage import located
 from whence.trace.schema import GRP, INC, NODE
 
-__all__ = ["Judgement", "local_session", "merge", "metrics", "read_logs", "read_trace", "session", "verify"]
+__all__ = [
+    "Judgement", "local_session", "merge", "metrics", "read_live", "read_logs", "read_trace", "session", "verify",
+]  # fmt: skip
 
 _VERDICTS: Final = f"{RUN_ID} string, level string, {PROMISE} string, outcome string, count bigint, {SENTENCE} string"
 _VIOLATIONS: Final = (
@@ -93,6 +95,17 @@ def read_logs(
     if given is not None and not isinstance(given, Mapping):
         raise UsageError(f"mapping must be a dictionary or the path of a mapping file, not {given!r}")
     return log_reader.read_logs(session, path, given)
+
+
+def read_live(session: SparkSession, *paths: Path | str, group: str) -> DataFrame:
+    """Return the rows that the running nodes of a group have written below some paths or URIs, on Spark: the columns of
+    a trace, `kind`, and the names `name` of the row's process and `publisher` of the event's. Raises UsageError."""
+    _check_session(session)
+    if is_local_engine(session):
+        raise UsageError("segments of live nodes are read as tables on Spark alone: give the session of api.session()")
+    from whence.pipeline.live_rows import live_rows
+
+    return live_rows(session, [located(path, lambda: session) for path in paths], group)
 
 
 def merge(logs: DataFrame, *, by_group: bool = True, parts: int = 16) -> DataFrame:

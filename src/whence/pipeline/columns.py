@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from whence.pipeline.frames import Column, DataFrame, F
+from whence.pipeline.frames import Column, DataFrame, F, Window
 from whence.trace.layout import TYPES
 from whence.trace.schema import COLUMNS, EPOCH, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
@@ -119,3 +119,12 @@ def union(tables: list[DataFrame]) -> DataFrame:
         pairs = [tables[at : at + 2] for at in range(0, len(tables), 2)]
         tables = [pair[0].unionByName(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
     return tables[0]
+
+
+def merged_spans(spans: DataFrame, whose: tuple[str, ...]) -> DataFrame:
+    """Return spans (whose, low, high) with those that overlap as one."""
+    by_low = Window.partitionBy(*whose).orderBy("low", "high")
+    reached = F.max("high").over(by_low.rowsBetween(Window.unboundedPreceding, -1))
+    fresh = spans.withColumn("is_fresh", F.coalesce(reached < F.col("low"), F.lit(True)).cast("int"))
+    numbered = fresh.withColumn("number", F.sum("is_fresh").over(by_low))
+    return numbered.groupBy(*whose, "number").agg(F.min("low").alias("low"), F.max("high").alias("high"))

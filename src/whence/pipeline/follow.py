@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from whence.errors import InternalError, UsageError
 from whence.pipeline.manifest import MANIFESTS
-from whence.pipeline.segment_rows import ROWS_DDL, batches_of, segments_in
+from whence.pipeline.segment_rows import ROWS_DDL, batches_of, segment_files, segments_in
 from whence.pipeline.session import first_line
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, Ownership, UriPath, entries, located, put_new, remove
@@ -135,10 +135,8 @@ class Following:
         return after
 
     def _files(self, paths: Sequence[str]) -> DataFrame:
-        reader = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         # Nodes remove their oldest segments, also between the moments at which one is listed and read.
-        reader = reader.option("ignoreMissingFiles", "true")
-        return reader.option("pathGlobFilter", f"spool-{self._group.encode().hex()}-*.rows").load(list(paths))
+        return segment_files(self._spark, paths, self._group, may_vanish=True)
 
     def _lengths(self) -> dict[str, int]:
         """Return the segments that are there, with their sizes. Raises UsageError where a directory is not."""

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from whence.errors import TraceError, UsageError, WhenceError
 from whence.pipeline.columns import KIND
-from whence.pipeline.segment_rows import ROWS_DDL, batches_of, kind_table, segments_in
+from whence.pipeline.segment_rows import ROWS_DDL, batches_of, kind_table, segment_files, segments_in
 from whence.pipeline.session import first_line
 from whence.pipeline.sole_writer import sole_writer
 from whence.pipeline.storage import AnyPath, Ownership, UriPath, put, remove
@@ -64,10 +64,9 @@ class SparkGathering:
     def __init__(self, spark: SparkSession, places: Sequence[AnyPath], group: str) -> None:
         """List the segments. Raises UsageError where a place does not exist."""
         self._spark, self._group = spark, group
-        reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-        reader = reader.option("pathGlobFilter", f"spool-{group.encode().hex()}-*.rows")
         try:
-            self._files = reader.load([str(place) for place in places]).select("path", "content")
+            files = segment_files(spark, [str(place) for place in places], group, may_vanish=False)
+            self._files = files.select("path", "content")
         except AnalysisException as error:
             raise UsageError(
                 f"DIR: {first_line(error)}; give the directories that live nodes wrote traces to"

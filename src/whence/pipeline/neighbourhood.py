@@ -37,7 +37,7 @@ from whence.pipeline.certificate import (
     slots_of,
     with_slots,
 )
-from whence.pipeline.columns import KIND, RUN_ID
+from whence.pipeline.columns import KIND, RUN_ID, merged_spans
 from whence.pipeline.events import Events
 from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
@@ -140,7 +140,7 @@ def _around_keys(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]
         back.append(
             steps.select(RUN_ID, F.col(f"key.{K_HI}").alias("low"), F.col(f"{before}.{K_HI}").alias("high"))
         )  # fmt: skip
-    spans = total.merged_spans(back[0].unionByName(back[1]).unionByName(back[2]), (RUN_ID,))
+    spans = merged_spans(back[0].unionByName(back[1]).unionByName(back[2]), (RUN_ID,))
     published = events.events.filter(F.col(RUN_ID).isin(list(runs)) & (F.col(KIND) == Kind.PUBLISH.value))
     named = with_slots(published, runs).select(RUN_ID, SLOT, (F.col(M_SEQ) - F.col("first")).alias(AT), K_HI)
     within = F.col(K_HI).between(F.col("low"), F.col("high"))

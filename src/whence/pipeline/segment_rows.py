@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from whence.pipeline.columns import KIND, TRACE_DDL
 from whence.trace.memory import Row
@@ -15,6 +16,17 @@ ROWS_DDL: Final = f"{KIND} string, {TRACE_DDL}"
 """The columns of a trace, with the kind of each row."""
 CHUNK_ROWS: Final = 16_384
 """Rows of one kind that a task hands to Spark at once."""
+
+
+def segment_files(spark: SparkSession, paths: Sequence[str], group: str, *, may_vanish: bool) -> DataFrame:
+    """Return the segments of a group among some files, and below some directories, as files that Spark reads whole.
+
+    `may_vanish`: pass over those that their nodes remove before they are read. Raises AnalysisException where a path
+    is not there.
+    """
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    reader = reader.option("ignoreMissingFiles", str(may_vanish).lower())
+    return reader.option("pathGlobFilter", f"spool-{group.encode().hex()}-*.rows").load(list(paths))
 
 
 def segments_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[SegmentBytes, dict[str, Any]]]:

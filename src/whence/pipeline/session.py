@@ -34,7 +34,8 @@ SMALL_BYTES: Final = 64 << 20
 """Below this a job is over in seconds, most of them spent on planning and compiling."""
 BRIEF_BYTES: Final = 256 << 20
 """Below this, most of Spark's code runs so seldom that compiling it well takes longer than it would save."""
-BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:ReservedCodeCacheSize=240m"
+"""Java that compiles briefly sets 48 MiB aside for code and ends where they are full; each plan has code of its own."""
 MEMORY: Final = "2g"
 """Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
 

@@ -126,8 +126,8 @@ def _options(options: Any) -> tuple[Path, str]:
     if directory and is_uri(directory):
         raise UsageError(
             f"format({NAME!r}) reads directories of this machine, not {directory}: Spark gives such a format no access "
-            "to its file systems; behind URIs whence.pipeline.follow (whence gather --follow) reads segments as they "
-            "grow, whence gather those of a group that has ended, and whence.pipeline.api.read_trace and read_logs "
+            "to its file systems; behind URIs whence.pipeline.api.read_live reads what is there now, "
+            "whence.pipeline.follow (whence gather --follow) reads segments as they grow, and read_trace and read_logs "
             "whole traces and logs"
         )
     place = path_of(directory or "")

@@ -225,7 +225,7 @@ def make_directory(place: AnyPath) -> None:
     """Make a directory, and those it lies in, where the file system has such."""
     if isinstance(place, UriPath):
         path, files = place._hadoop()
-        _asked(place, lambda: files.mkdirs(path))
+        _asked(place, lambda: files.exists(path) or files.mkdirs(path))  # a mount point is there, and cannot be made
     else:
         place.mkdir(parents=True, exist_ok=True)
 
@@ -275,7 +275,8 @@ def _put(place: UriPath, content: bytes, *, over: bool) -> None:
 
     def write() -> None:
         manager = managers.create(path.getParent(), _settings(place.spark))
-        manager.mkdirs(path.getParent())
+        if not manager.exists(path.getParent()):  # a mount point is there, and cannot be made
+            manager.mkdirs(path.getParent())
         stream = manager.createAtomic(path, over)
         try:
             stream.write(bytearray(content))

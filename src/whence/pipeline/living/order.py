@@ -15,10 +15,11 @@ Only happened-before takes Python: one look at the vector of every delivery's pa
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from whence.pipeline.agreed_times import agreed_times
 from whence.pipeline.closure import Process
 from whence.pipeline.columns import (
     DOUBTFUL,
@@ -39,12 +40,14 @@ from whence.pipeline.columns import (
     who,
 )
 from whence.pipeline.frames import DataFrame, F
+from whence.pipeline.living.followers import FROM, PUBLISHER, followers
 from whence.pipeline.living.generations import which
 from whence.pipeline.living.memberships import JOINED
 from whence.pipeline.living.owed import doubts, missing
 from whence.pipeline.living.tables import LivingTables
-from whence.pipeline.owed import SENT_AT
+from whence.pipeline.owed import TIMES
 from whence.pipeline.promises import causal
+from whence.pipeline.slices import SLICE
 from whence.trace.schema import EPOCH, EV, GRP, INC, NODE, T_TRUE
 
 CAUSAL, OPEN, INTEGRITY = "causal", "open", "integrity"
@@ -61,11 +64,57 @@ _CLOSED = pa.schema([*causal.SHAPE, (LIFE, pa.int32()), ("p_node", pa.int32()), 
 _CLOSED_DDL = f"{VIOLATIONS}, {LIFE} int, p_node int, p_life int, from_rank bigint"
 
 
-def closed_runs(tables: LivingTables) -> DataFrame:
-    """Return what happened-before tells of each run: violations, and, where `promise` is null, from which event of
-    which publisher on everything follows something that a joiner was handed or published."""
-    promised = F.broadcast(tables.runs.select(RUN_ID, "promises"))
-    steps = causal.step_table(tables).drop(SENT_AT).join(promised, RUN_ID)
+class Closed(NamedTuple):
+    """What happened-before tells of runs."""
+
+    violations: DataFrame
+    """Of causal order, and of integrity where rows have no time."""
+    followed: DataFrame
+    """From which event of which publisher on everything follows something that a joiner was handed or published."""
+
+
+def closed_runs(tables: LivingTables) -> Closed:
+    """Return what happened-before tells of each run; large runs that have times that agree are cut into slices."""
+    asked = tables.runs.select(RUN_ID, "promises")
+    if not tables.is_large:
+        return _split(tables.keep(_in_whole_runs(tables, asked)))
+    times, agreed = agreed_times(tables, asked.select(RUN_ID))
+    cut = F.col(RUN_ID).isin(sorted(agreed))
+    whole = _split(tables.keep(_in_whole_runs(tables, asked.filter(~cut))))
+    # In a time that agrees, nothing was handed to anybody before it was published: integrity needs no look.
+    found = _in_slices(tables, asked.filter(cut & F.array_contains("promises", F.lit(CAUSAL))), times)
+    followed = followers(tables, asked.filter(cut & F.array_contains("promises", F.lit(OPEN))).select(RUN_ID))
+    return Closed(
+        tables.keep(whole.violations.unionByName(found)), tables.keep(whole.followed.unionByName(followed))
+    )  # fmt: skip
+
+
+def _split(closed: DataFrame) -> Closed:
+    """Return what was found in whole runs: where `promise` is null, what follows what joiners know."""
+    return Closed(
+        closed.filter("promise is not null").select(*causal.SHAPE.names),
+        closed.filter("promise is null").select(*PROCESS, *PUBLISHER, FROM),
+    )
+
+
+def _in_whole_runs(tables: LivingTables, asked: DataFrame) -> DataFrame:
+    steps = causal.step_table(tables).join(F.broadcast(asked), RUN_ID)
+    about = _about(tables).join(F.broadcast(asked.select(RUN_ID)), RUN_ID)
+    return steps.groupBy(RUN_ID).cogroup(about.groupBy(RUN_ID)).applyInArrow(_closed, _CLOSED_DDL)
+
+
+def _in_slices(tables: LivingTables, asked: DataFrame, times: DataFrame) -> DataFrame:
+    """Return the violations of causal order in large runs that have times that agree."""
+    steps, found = causal.steps_of_slices(tables, asked, times, _debts(tables, asked.select(RUN_ID)))
+    about = _about(tables).join(F.broadcast(renewed(found.select(RUN_ID, SLICE).distinct())), RUN_ID)
+    judged = (
+        steps.groupBy(RUN_ID, SLICE).cogroup(about.groupBy(RUN_ID, SLICE)).applyInArrow(_closed_slice, causal.SLICED)
+    )
+    return causal.first_effects(judged).select(*causal.SHAPE.names)
+
+
+def _about(tables: LivingTables) -> DataFrame:
+    """Return who is in which view; and, without a member, the views that somebody recorded."""
     inside = tables.members.select(*PROCESS, GRP, "late", "is_joiner", "moved_on").join(
         F.broadcast(tables.in_views), [*PROCESS, GRP], "left"
     )
@@ -73,8 +122,28 @@ def closed_runs(tables: LivingTables) -> DataFrame:
         RUN_ID, *(F.lit(None).cast("int").alias(name) for name in (NODE, LIFE)), GRP,
         *(F.lit(None).cast("boolean").alias(name) for name in ("late", "is_joiner", "moved_on")), EPOCH,
     )  # fmt: skip
-    about = renewed(inside.unionByName(recorded))
-    return steps.groupBy(RUN_ID).cogroup(about.groupBy(RUN_ID)).applyInArrow(_closed, _CLOSED_DDL)
+    return renewed(inside.unionByName(recorded))
+
+
+def _debts(tables: LivingTables, runs: DataFrame) -> DataFrame:
+    """Return, with every member that lacks it, what was published in views that it is in, or that nobody recorded."""
+    runs = F.broadcast(runs)
+    publisher = {name: f"o_{name}" for name in (NODE, LIFE, INC, EV)}
+    events = tables.published.join(runs, RUN_ID).select(RUN_ID, GRP, EPOCH, EVENT, *publisher)
+    inside = renewed(tables.in_views.join(runs, RUN_ID))
+    sizes = inside.groupBy(RUN_ID, GRP, EPOCH).agg(F.count("*").alias(TIMES))
+    owed = events.join(F.broadcast(sizes), [RUN_ID, GRP, EPOCH]).select(RUN_ID, EVENT, TIMES)
+    is_own = (F.col(NODE) == F.col(f"o_{NODE}")) & (F.col(LIFE) == F.col(f"o_{LIFE}"))
+    came = tables.delivered.filter(~is_own).join(runs, RUN_ID)
+    came = came.select(*PROCESS, GRP, EVENT, F.col(f"o_{EPOCH}").alias(EPOCH))
+    there = events.select(*PROCESS, GRP, EVENT, EPOCH).unionByName(came)
+    has = there.join(F.broadcast(inside), [*PROCESS, GRP, EPOCH], "left_semi")
+    lacked = causal.lacking_events(tables, events, owed, has).withColumnsRenamed(publisher)
+    homeless = tables.homeless.join(runs, RUN_ID).select(*events.columns).withColumnsRenamed(publisher)
+    members = F.broadcast(renewed(tables.members.select(*PROCESS, GRP)))
+    missed = lacked.join(F.broadcast(inside), [RUN_ID, GRP, EPOCH])
+    missed = missed.unionByName(homeless.join(members, [RUN_ID, GRP]))
+    return missed.join(there.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
 
 
 class _LivingRun(causal.ClosedRun):
@@ -151,9 +220,18 @@ def _closed(steps: pa.Table, about: pa.Table) -> pa.Table:
     return pa.Table.from_pylist([{RUN_ID: run_id} | row for row in found], schema=_CLOSED)
 
 
-def causal_violations(closed: DataFrame) -> DataFrame:
+def _closed_slice(steps: pa.Table, about: pa.Table) -> pa.Table:
+    """Judge causal order in one slice of a run; each violation with its cause, and where the effect came."""
+    if not steps.num_rows:
+        return causal.violation_rows([], causal.SLICE_SHAPE)
+    run_id = steps.column(RUN_ID)[0].as_py()
+    found = [{RUN_ID: run_id} | row for row in causal.lacking(_LivingRun(steps, about))]
+    return causal.violation_rows(found, causal.SLICE_SHAPE)
+
+
+def causal_violations(closed: Closed) -> DataFrame:
     """Return causes that were not there when their effects were delivered, and deliveries before the publication."""
-    found = closed.filter("promise is not null").select(*causal.SHAPE.names)
+    found = closed.violations
     return found.withColumn(SENTENCE, F.when(F.col(DOUBTFUL), UNPLACED).otherwise(F.col(SENTENCE)))
 
 
@@ -167,7 +245,7 @@ def followers_at_stake(tables: LivingTables) -> DataFrame:
 # --- open ---
 
 
-def opened(tables: LivingTables, closed: DataFrame) -> DataFrame:
+def opened(tables: LivingTables, closed: Closed) -> DataFrame:
     """Return the events that took effect, each with every joiner of the group, and what it is to that one.
 
     `due`: it was published after `open()` returned at the joiner, or follows what that one knows. `in_doubt`: nobody
@@ -182,11 +260,10 @@ def opened(tables: LivingTables, closed: DataFrame) -> DataFrame:
     )  # fmt: skip
     pairs = events.join(F.broadcast(joiners.join(stays, list(PROCESS), "left")), [RUN_ID, GRP])
     pairs = pairs.filter((F.col("p_node") != F.col(NODE)) | (F.col("p_life") != F.col(LIFE)))
-    followed = closed.filter("promise is null").select(*PROCESS, "p_node", "p_life", "from_rank")
     owed = tables.owed.filter("is_joiner").select(*PROCESS, EVENT, F.lit(True).alias("is_owed"))
     handed = tables.delivered.select(*PROCESS, EVENT, F.lit(True).alias("handed"))
     known = (
-        pairs.join(F.broadcast(followed), [*PROCESS, "p_node", "p_life"], "left")
+        pairs.join(F.broadcast(closed.followed), [*PROCESS, "p_node", "p_life"], "left")
         .join(owed, [*PROCESS, EVENT], "left")
         .join(handed, [*PROCESS, EVENT], "left")
     )

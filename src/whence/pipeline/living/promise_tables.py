@@ -15,9 +15,9 @@ class LivingPromiseTables(LivingTables):
     """The tables of some living runs with those that several promises share."""
 
     @cached_property
-    def closed(self) -> DataFrame:
+    def closed(self) -> order.Closed:
         """What happened-before tells of each run."""
-        return self.keep(order.closed_runs(self))
+        return order.closed_runs(self)
 
     @cached_property
     def opened(self) -> DataFrame:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from whence.check.verdict import what, who
+from whence.pipeline.agreed_times import agreed_times
 from whence.pipeline.closure import Closure, Process, Step
 from whence.pipeline.columns import (
     AFTER_ALL,
@@ -33,8 +34,8 @@ from whence.pipeline.columns import (
 )
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.frames import DataFrame, F, Window
-from whence.pipeline.owed import SENT_AT
-from whence.pipeline.slices import SLICE, late_causes, orderly_runs, run_times, sliced, slices, walked
+from whence.pipeline.owed import SENT_AT, TIMES, covers, is_addressed, is_always, owed_times
+from whence.pipeline.slices import SLICE, late_causes, run_spans, sliced, slices
 from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
@@ -48,58 +49,111 @@ SHAPE = pa.schema(
         ("rests_on_absence", pa.bool_()), ("doubtful", pa.bool_()),
     ]
 )  # fmt: skip
-_SLICE_SHAPE = pa.schema(
+SLICE_SHAPE = pa.schema(
     [*SHAPE, (LIFE, pa.int32()), ("cause", pa.int64()), ("at_inc", pa.int32()), ("at_ev", pa.int64())]
 )
-_SLICED = f"{VIOLATIONS}, {LIFE} int, cause bigint, at_inc int, at_ev bigint"
+SLICED = f"{VIOLATIONS}, {LIFE} int, cause bigint, at_inc int, at_ev bigint"
 
 
 def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
     """Return the violations of causal orders in some runs (run_id, promises)."""
     if not tables.is_large:
         return _in_whole_runs(tables, asked)
-    walk = tables.keep(walked(tables, asked))
-    orderly = F.col(RUN_ID).isin(list(orderly_runs(tables, asked, walk)))
-    return _in_slices(tables, asked.filter(orderly), walk).unionByName(_in_whole_runs(tables, asked.filter(~orderly)))
+    times, agreed = agreed_times(tables, asked.select(RUN_ID))
+    cut = F.col(RUN_ID).isin(sorted(agreed - _unsure_runs(tables, asked)))
+    # In a time that agrees, nothing was delivered before it was published: integrity needs no look.
+    orders = asked.filter(cut).filter(F.arrays_overlap("promises", F.array(F.lit(CAUSAL), F.lit(OPTIMISTIC))))
+    return _in_slices(tables, orders, times).unionByName(_in_whole_runs(tables, asked.filter(~cut)))
+
+
+def _unsure_runs(tables: RunTables, asked: DataFrame) -> set[str]:
+    """Return the runs that promise strict order and in which it is unknown who was a member when something was
+    published: what a process lacks may then count as a cause all along, and no stretch of time holds it."""
+    strict = F.broadcast(asked.filter(F.array_contains("promises", F.lit(CAUSAL))).select(RUN_ID))
+    untimed = tables.published.filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
+    passing = tables.stays.join(strict, RUN_ID).filter(~is_always(F.col("since"), F.col("until")))
+    unsure = passing.filter((F.col("since") == AFTER_ALL) | (F.col("until") == BEFORE_ALL)).select(RUN_ID)
+    unsure = unsure.unionByName(passing.select(RUN_ID).join(untimed, RUN_ID)).distinct()
+    return {row[RUN_ID] for row in unsure.collect()}
 
 
 def _in_whole_runs(tables: RunTables, asked: DataFrame) -> DataFrame:
-    steps = step_table(tables).drop(SENT_AT).join(F.broadcast(asked), RUN_ID)
+    steps = step_table(tables).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
 
 
-def _in_slices(tables: RunTables, asked: DataFrame, walk: DataFrame) -> DataFrame:
-    """Return the violations in large runs whose true time can be trusted; each slice is a task of its own."""
+def _in_slices(tables: RunTables, asked: DataFrame, times: DataFrame) -> DataFrame:
+    """Return the violations in large runs that have times that agree; each slice is a task of its own."""
     strict = asked.filter(F.array_contains("promises", F.lit(CAUSAL))).select(RUN_ID)
-    times = tables.keep(run_times(tables))
-    late = late_causes(tables, walk, asked.select(RUN_ID), strict)
-    found = tables.keep(slices(tables, late, times))
-    steps = sliced(step_table(tables).join(F.broadcast(asked), RUN_ID), found, times)
+    steps, found = steps_of_slices(tables, asked, times, _debts(tables, strict))
     stays = tables.stays.select(*PROCESS, GRP, "since", "until")
-    stays = stays.join(F.broadcast(renewed(found.select(RUN_ID, SLICE))), RUN_ID)
-    judged = steps.groupBy(RUN_ID, SLICE).cogroup(stays.groupBy(RUN_ID, SLICE)).applyInArrow(_judged_slice, _SLICED)
-    # Another slice may have seen an effect that the process delivered earlier.
+    stays = stays.join(F.broadcast(renewed(found.select(RUN_ID, SLICE).distinct())), RUN_ID)
+    judged = steps.groupBy(RUN_ID, SLICE).cogroup(stays.groupBy(RUN_ID, SLICE)).applyInArrow(_judged_slice, SLICED)
+    return first_effects(judged).select(*SHAPE.names)
+
+
+def steps_of_slices(
+    tables: RunTables, asked: DataFrame, times: DataFrame, debts: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """Return the steps of every slice of some runs (run_id, promises), and their spans (run_id, slice, low, high)."""
+    runs = F.broadcast(asked.select(RUN_ID))
+    times = tables.keep(times.join(runs, RUN_ID))
+    delivered, spans = tables.delivered.join(runs, RUN_ID), tables.keep(run_spans(times))
+    found = tables.keep(slices(delivered, times, late_causes(delivered, times, debts), spans))
+    steps = step_table(tables).join(sliced(times, found, spans), [RUN_ID, EVENT])
+    return steps.join(F.broadcast(asked), RUN_ID), found
+
+
+def first_effects(judged: DataFrame) -> DataFrame:
+    """Return what slices show without what another slice shows by an effect that the process delivered earlier."""
     first = Window.partitionBy(RUN_ID, "promise", NODE, LIFE, "cause").orderBy("at_inc", "at_ev")
-    return judged.withColumn("nth", F.row_number().over(first)).filter("nth = 1").select(*SHAPE.names)
+    return judged.withColumn("nth", F.row_number().over(first)).filter("nth = 1").drop("nth")
+
+
+def _debts(tables: RunTables, runs: DataFrame) -> DataFrame:
+    """Return what was published while a process was a member, meant for it, and neither published nor delivered by
+    it."""
+    events = tables.published.join(F.broadcast(runs), RUN_ID).withColumn(SENT_AT, F.col(T_TRUE))
+    stays = tables.stays.join(F.broadcast(runs), RUN_ID).select(*PROCESS, GRP, "since", "until")
+    there = F.broadcast(renewed(stays))
+    has = _there(tables, runs).filter(is_addressed()).join(there, [*PROCESS, GRP])
+    has = has.filter(covers(F.col("since"), F.col("until")))
+    lacked = lacking_events(tables, events, owed_times(events, stays), has)
+    named = lacked.withColumnsRenamed({name: f"o_{name}" for name in (NODE, LIFE, INC, EV)})
+    owed = named.join(there, [RUN_ID, GRP]).filter(covers(F.col("since"), F.col("until")) & is_addressed())
+    return owed.join(_there(tables, runs).select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
+
+
+def lacking_events(tables: RunTables, events: DataFrame, owed: DataFrame, has: DataFrame) -> DataFrame:
+    """Return those of some events that fewer processes have (`has`: run_id, event) than they are owed to (`owed`:
+    run_id, event, times), so that no event meets every process."""
+    sums = owed.unionByName(has.select(RUN_ID, EVENT, F.lit(-1).cast("bigint").alias(TIMES)))
+    short = sums.groupBy(RUN_ID, EVENT).agg(F.sum(TIMES).alias(TIMES)).filter(F.col(TIMES) > 0)
+    return events.join(tables.keep(short.select(RUN_ID, EVENT)), [RUN_ID, EVENT], "left_semi")
+
+
+def _there(tables: RunTables, runs: DataFrame) -> DataFrame:
+    """Return every event once with each process that published or delivered it."""
+    own = (F.col(NODE) == F.col(f"o_{NODE}")) & (F.col(LIFE) == F.col(f"o_{LIFE}"))
+    delivered = tables.delivered.filter(~own).select(
+        *PROCESS, GRP, EVENT, F.col(f"o_{DESTS}").alias(DESTS), F.col(f"o_{T_TRUE}").alias(SENT_AT)
+    )
+    published = tables.published.select(*PROCESS, GRP, EVENT, DESTS, F.col(T_TRUE).alias(SENT_AT))
+    return published.unionByName(delivered).join(F.broadcast(runs), RUN_ID)
 
 
 def step_table(tables: RunTables) -> DataFrame:
-    """Return the publications and first deliveries of events, in the few columns that happened-before rests on.
-
-    `sent_at` is the time of the publication, `t_true` too, in rows of publications.
-    """
+    """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
     none = F.lit(None)
     delivered = tables.delivered.select(
         *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"),
         *(none.cast(kind).alias(name) for name, kind in zip(MESSAGE, ("string", "int", "int", "bigint"), strict=True)),
         none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE), none.cast("bigint").alias(EPOCH),
-        F.col(f"o_{T_TRUE}").alias(SENT_AT),
     )  # fmt: skip
     published = tables.published.select(
-        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE, EPOCH,
-        F.col(T_TRUE).alias(SENT_AT),
-    )  # fmt: skip
+        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE, EPOCH
+    )
     return published.unionByName(delivered)
 
 
@@ -175,7 +229,7 @@ def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
 
 def _judged_slice(steps: pa.Table, stays: pa.Table) -> pa.Table:
     """Judge one slice of a run; each violation with its process, its cause, and where the effect came."""
-    return violation_rows(_found(steps, stays), _SLICE_SHAPE)
+    return violation_rows(_found(steps, stays), SLICE_SHAPE)
 
 
 def _found(steps: pa.Table, stays: pa.Table) -> list[dict[str, Any]]:

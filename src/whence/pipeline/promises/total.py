@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from whence.check.verdict import what, who
-from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS
+from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS, merged_spans
 from whence.pipeline.columns import PROMISE as PROMISE_COLUMN
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.frames import DataFrame, F, Window
@@ -92,15 +92,6 @@ def around_steps_back(tables: RunTables, rows: DataFrame) -> DataFrame:
     return (
         placed.join(F.broadcast(spans), [RUN_ID, GRP]).filter(within).select(*rows.columns)
     )  # fmt: skip
-
-
-def merged_spans(spans: DataFrame, whose: tuple[str, ...]) -> DataFrame:
-    """Return spans (whose, low, high) with those that overlap as one."""
-    by_low = Window.partitionBy(*whose).orderBy("low", "high")
-    reached = F.max("high").over(by_low.rowsBetween(Window.unboundedPreceding, -1))
-    fresh = spans.withColumn("is_fresh", F.coalesce(reached < F.col("low"), F.lit(True)).cast("int"))
-    numbered = fresh.withColumn("number", F.sum("is_fresh").over(by_low))
-    return numbered.groupBy(*whose, "number").agg(F.min("low").alias("low"), F.max("high").alias("high"))
 
 
 def _judged(group: pa.Table) -> pa.Table:

@@ -470,15 +470,17 @@ def test_members_says_of_a_process_that_waits_what_it_waits_for(
     assert "not open here yet; waits for its founders 2" in " ".join(told.out.split())
 
 
-def test_members_and_top_name_founders_that_nobody_has_met(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_leave_and_top_name_founders_that_nobody_has_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def main() -> None:
         async with join("a", status=False) as node:
             served = await serve_status(node.live, tmp_path / "s")
             opening = asyncio.create_task(node.open(GROUP, **CAUSAL, founders=["a", "b", "c"], timeout_s=None))
             while not node.live.unmet_founders:
                 await asyncio.sleep(0.01)
-            assert await asyncio.to_thread(command, ["members", GROUP, "--socket", str(tmp_path / "s")]) == 2
-            assert await asyncio.to_thread(command, ["members", "other", "--socket", str(tmp_path / "s")]) == 2
+            for words in ("members", GROUP), ("leave", GROUP), ("members", "other"), ("leave", "other"):
+                assert await asyncio.to_thread(command, [*words, "--socket", str(tmp_path / "s")]) == 2
             assert await asyncio.to_thread(command, ["top", "--once", "--socket", str(tmp_path / "s")]) == 0
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -487,8 +489,8 @@ def test_members_and_top_name_founders_that_nobody_has_met(tmp_path: Path, capsy
 
     within(main())
     told = capsys.readouterr()
-    assert "yet: it waits for its founders b, c" in told.err
-    assert "is in no group 'other'" in told.err
+    assert told.err.count("yet: it waits for its founders b, c") == 2
+    assert told.err.count("is in no group 'other'") == 2
     assert "not open here yet; waits for its founders b, c" in " ".join(told.out.split())
 
 
@@ -531,3 +533,88 @@ def test_what_is_no_length_of_time_is_refused_before_anything_is_asked_for(
 ) -> None:
     assert command([*words, "--name", "nobody-here", "--timeout", timeout]) == 2
     assert "--timeout is a number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command_words", [("members", "g"), ("leave", "g"), ("top", "--once")])
+def test_a_name_and_a_pid_that_may_be_two_nodes_are_refused(
+    command_words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([*command_words, "--name", "billing-1", "--pid", "3"]) == 2
+    assert "--name billing-1 and --pid 3 may be two nodes: give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["data", "no data"])
+def test_who_closes_a_group_while_it_is_left_is_told_what_that_means(durable: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=durable, heals=False) as made:
+            one, two = await made.found(1, 2)
+            left, closed = await asyncio.gather(two.group.leave(DEADLINE_S), two.group.close(), return_exceptions=True)
+            assert closed is None
+            words = (
+                "is still a member; open the group and leave it" if durable else "without a data directory leaves it"
+            )
+            assert isinstance(left, ClosedError)
+            assert words in str(left)
+            assert ("data directory this process is still" in str(left)) is durable
+            await one.sees(*([1, 2] if durable else [1]))
+
+    within(main())
+
+
+def test_more_members_than_a_living_group_can_have_are_not_waited_for() -> None:
+    async def main() -> None:
+        async with join(1, status=False) as node:
+            group = await node.open(GROUP, **CAUSAL)
+            with pytest.raises(
+                UsageError, match=r"at most 16 members, and group 'alps' is one: 17 will never be there"
+            ):
+                await group.gathered(17, timeout_s=None)
+
+    within(main())
+
+
+def test_a_process_that_is_none_of_the_founders_it_names_says_so_and_joins_once_they_have_begun(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with join("a", status=False) as one, join("x", status=False, contacts=[one.address]) as other:
+            joining = asyncio.create_task(other.open(GROUP, **CAUSAL, founders=["a", "b", 7], timeout_s=None))
+            while not other.live.unmet_founders:
+                await asyncio.sleep(0.01)
+            assert other.live.unmet_founders[GROUP] == ["b", "7"], "also those given by their pids"
+            founding = [asyncio.create_task(one.open(GROUP, **CAUSAL, founders=["a", "b", 7], timeout_s=None))]
+            contacts = [one.address, other.address]
+            async with (
+                join("b", status=False, contacts=contacts) as two,
+                join(7, status=False, contacts=contacts) as three,
+            ):
+                for founder in (two, three):
+                    opening = founder.open(GROUP, **CAUSAL, founders=["a", "b", 7], timeout_s=None)
+                    founding.append(asyncio.create_task(opening))
+                await asyncio.gather(*founding)
+                await (await joining).gathered(4, timeout_s=None)
+
+    with caplog.at_level("INFO", "whence.net"):
+        within(main())
+    assert ") is not one of the founders a, b, 7 that it names: it joins group 'alps' once they have" in caplog.text
+    assert caplog.text.count("is not one of the founders") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"level": "causal", "settings": {"spread": "tree"}}, "is not one of the founders b, c, .*it began with"),
+        ({"level": "causal", "founders": ["b", *range(17)]}, "is not one of the founders b, 0, 1, .*it began with"),
+        ({"level": "total", "founders": ["x", "b", *range(17)]}, "at most 16 members, and 19 founders are named"),
+        ({"level": "causal", "settings": {"windw": 3}}, "did you mean window"),
+    ],
+)
+def test_founders_that_can_begin_no_such_group_are_refused_before_they_are_waited_for(
+    given: dict[str, Any], words: str
+) -> None:
+    async def main() -> None:
+        async with join("x", status=False) as node:
+            with pytest.raises(UsageError, match=words):
+                await node.open(GROUP, **{"founders": ["b", "c"], **given}, timeout_s=None)
+
+    within(main())

@@ -63,6 +63,15 @@ def test_who_is_not_named_and_runs_is_told_of_the_generation_and_not_what_counts
     within(main())
 
 
+WRONG_SURVIVORS = {
+    (): "this process, 1, must be a survivor itself",
+    (2,): "this process, 1, must be a survivor itself",
+    (1, 9): "process 9 is no member; these are: 1, 2, 3",
+    (1, 2, 3): "nothing to force",
+}
+"""Mistakes that are told even where the group would not be forced anyway."""
+
+
 def test_a_group_with_a_quorum_is_not_forced_unless_that_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +86,13 @@ def test_a_group_with_a_quorum_is_not_forced_unless_that_is_said(
             asked = ["force", GROUP, "--survivors", "1,2", "--socket", str(tmp_path / "s"), "--yes"]
             assert await asyncio.to_thread(command, asked) == 2
             assert "has a quorum, because the voters 1, 2 answer" in capsys.readouterr().err
+            for survivors, wrong in WRONG_SURVIVORS.items():
+                with pytest.raises(UsageError, match=wrong):
+                    await one.group.force(survivors, DEADLINE_S)
+                listed = ",".join(map(str, survivors)) or "2"
+                asked_wrong = ["force", GROUP, "--survivors", listed, "--socket", str(tmp_path / "s"), "--yes"]
+                assert await asyncio.to_thread(command, asked_wrong) == 2
+                assert wrong in capsys.readouterr().err
             view = one.group.view()
             assert view is not None
             assert view.generation == 0

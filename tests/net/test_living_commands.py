@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import pty
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -78,6 +81,15 @@ class Node:
         told = asyncio.run(ask(self.socket))
         view = next(each for each in told["groups"] if each["name"] == group)["view"]
         return sorted(member["pid"] for member in view["members"])
+
+    def hands_out(self, group: str, count: int) -> None:
+        """Wait until so many events of a group were handed out here."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (
+            next(each["delivered"] for each in asyncio.run(ask(self.socket))["groups"] if each["name"] == group) < count
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
     def sees(self, group: str, *pids: int) -> None:
         """Wait until these are the members of a group."""
@@ -262,3 +274,75 @@ def test_a_node_says_that_it_was_told_to_leave_before_it_ends(tmp_path: Path) ->
     assert last == [
         "whence: process 0 has left group 'causal'", "whence: process 0 is in no group any more, and ends",
     ]  # fmt: skip
+
+
+@contextmanager
+def publishing(node: Node, level: str, kind: str, *more: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run `whence pub` at a pipe or a terminal that stays open; give where to write its lines."""
+    here, there = os.pipe() if kind == "pipe" else pty.openpty()[::-1]
+    process = subprocess.Popen(
+        [*WHENCE, "pub", level, "--level", level, "--pid", "7", *node.contact, *more],
+        stdin=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process, there
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(here)
+        os.close(there)
+
+
+@pytest.mark.parametrize(("level", "kind"), [("causal", "pipe"), ("total", "terminal")])
+def test_an_interrupt_ends_pub_in_order_though_its_input_goes_on(level: str, kind: str, tmp_path: Path) -> None:
+    with nodes(tmp_path, 1, level, data=False) as (node,):
+        node.start()
+        node.up()
+        with publishing(node, level, kind) as (process, lines):
+            os.write(lines, b"one\n")
+            node.hands_out(level, 1)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=DEADLINE_S)
+            assert process.returncode == 130, said
+            assert f"interrupted; published 1 events in group '{level}'" in said
+            assert "Traceback" not in said
+            assert node.members(level) == [0], "it has left"
+        node.end()
+
+
+def test_a_second_interrupt_ends_pub_though_nobody_lets_it_go(tmp_path: Path) -> None:
+    with nodes(tmp_path, 1, "causal", data=False) as (node,):
+        node.start()
+        node.up()
+        with publishing(node, "causal", "pipe", "--log", "text") as (process, lines):
+            os.write(lines, b"one\n")
+            node.hands_out("causal", 1)
+            node.tell(signal.SIGSTOP)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            assert any("is being left" in line for line in process.stdout), "it ended before it said so"
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=DEADLINE_S)
+            assert process.returncode == 130, said
+            assert "ended by a second signal" in said
+            assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["pub", "sub", "node"])
+def test_an_interrupt_ends_a_command_that_still_looks_for_a_contact(command: str, tmp_path: Path) -> None:
+    """The contact takes the call and says nothing, and is looked for longer than this test would wait."""
+    mute = socket.create_server(("127.0.0.1", 0))
+    patience = ["--net", f"call_ns={2 * DEADLINE_S * 10**9}", "--contact", f"127.0.0.1:{mute.getsockname()[1]}"]
+    what = ["--group", "g=causal", "--status", str(tmp_path / "s")] if command == "node" else ["g", "--level", "causal"]
+    process = subprocess.Popen(
+        [*WHENCE, command, "--pid", "7", *what, *patience],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    mute.settimeout(DEADLINE_S)
+    called, _ = mute.accept()
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=DEADLINE_S)
+    called.close()
+    mute.close()
+    assert process.returncode == (130 if command == "pub" else 0), said
+    assert "Traceback" not in said

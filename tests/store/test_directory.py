@@ -139,6 +139,9 @@ def test_files_of_a_group_that_are_gone_are_missed(tmp_path: Path) -> None:
     again = DataDirectory(tmp_path / "d", 7)
     with pytest.raises(StorageError, match=r"\.journal of group 'alps' was kept in the data directory and is gone"):
         again.check_stored("alps", [journal, steps])
+    steps.unlink()
+    with pytest.raises(StorageError, match=r"\.steps of group 'alps' were kept in the data directory and are gone"):
+        again.check_stored("alps", [journal, steps])
     again.check_stored("andes", [again.stem("andes").with_suffix(".journal")])
     again.close()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -534,3 +535,29 @@ def test_a_setting_that_is_given_twice_or_is_no_number_is_refused_in_plain_words
     asked = ("simulate", "--level", "fifo", *SMALL, "--set")
     assert "--set fanout is given twice" in complaint(capsys, *asked, "fanout=3", "--set", "fanout=4")
     assert "fanout must be a whole number, not '2.5'" in complaint(capsys, *asked, "fanout=2.5")
+
+
+INTERRUPTED_LOADING = """
+import os, signal, sys
+
+module = sys.argv.pop(1)
+
+class Interrupts:
+    def find_spec(name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupts)
+from whence.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["whence.cli.app", "typer", "whence.cli.pub", "whence.api.node"])
+def test_an_interrupt_ends_a_command_quietly_while_it_is_loaded(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_LOADING, module, "pub", "alps"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr in ("", "whence: interrupted\n")

@@ -23,7 +23,8 @@ from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher, is_leaving
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
 from whence.api.tickets import TicketCalls
-from whence.core.level import Timed
+from whence.core.level import Timed, remembers
+from whence.core.member import Living
 from whence.core.ticket_status import TicketStatus
 from whence.errors import (
     ClosedError,
@@ -33,6 +34,7 @@ from whence.errors import (
     RemovedError,
     UsageError,
 )
+from whence.limits import MESH_MEMBERS_MAX
 from whence.net.driver import Driver
 from whence.net.founders import number_of
 from whence.net.membership import Removed, View, check_may_leave, leaving_waits_for, without_the_dead
@@ -267,10 +269,16 @@ class Group(TicketCalls, MembershipCalls):
     async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
         """Wait until the member knows `count` members, itself included.
 
-        Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`).
+        Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`; 16 in a living
+        group).
         """
         check_count("count", count)
         check_timeout(timeout_s)
+        if isinstance(self._driver.member, Living) and count > MESH_MEMBERS_MAX:
+            raise UsageError(
+                f"a living group has at most {MESH_MEMBERS_MAX} members, and group {self.name!r} is one: {count} will "
+                "never be there"
+            )
         bound = self._driver.context.others_max()
         if bound is not None and count > bound + 1:
             raise UsageError(
@@ -357,9 +365,15 @@ class Group(TicketCalls, MembershipCalls):
 
     def _closed_instead(self) -> ClosedError:
         """Return what to raise where a group that was closed should be left."""
+        context = self._driver.context
+        if remembers(context.spec, context.settings):
+            return ClosedError(
+                f"group {self.name!r} was closed here, not left: with a data directory this process is still a member; "
+                "open the group and leave it, or remove this process at another member"
+            )
         return ClosedError(
-            f"group {self.name!r} was closed here, not left: with a data directory this process is still a member; "
-            "open the group and leave it, or remove this process at another member"
+            f"group {self.name!r} was closed here, which without a data directory leaves it too: there is nothing left "
+            "to leave"
         )
 
     async def _leave(self) -> None:

@@ -47,7 +47,7 @@ from whence.errors import (
     WhenceError,
 )
 from whence.net.driver import Driver
-from whence.net.founders import numbers_of
+from whence.net.founders import check_founders, numbers_of
 from whence.net.names import NumberUsedError
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
@@ -295,7 +295,7 @@ class Node:
             ack=Ack.parse(ack),
         )  # fmt: skip
         new_inbox()  # what it refuses is refused before anything is waited for
-        live, begin, timeout_s = await self._with_founders(name, given, timeout_s)
+        live, begin, timeout_s = await self._with_founders(name, level, given, chosen, timeout_s)
         driver, inbox, verdict = await _opened(
             live, new_inbox, name, chosen, founders=begin, create=create, durable=durable, timeout_s=timeout_s
         )
@@ -304,11 +304,11 @@ class Node:
         return await _ready(group, timeout_s) if write else group
 
     async def _with_founders(
-        self, group: str, founders: Sequence[int | str], timeout_s: float | None
+        self, group: str, level: str, founders: Sequence[int | str], settings: dict[str, Any], timeout_s: float | None
     ) -> tuple[LiveNode, list[int], float | None]:
         """Return the running node and the pids of a group's founders, once they are known, and the time that is left.
 
-        Raises JoinError.
+        Raises JoinError, SettingError.
         """
         now = asyncio.get_running_loop().time
         began = now()
@@ -319,6 +319,7 @@ class Node:
             try:
                 if live.failure is not None:
                     raise live.failure
+                check_founders(live, group, level, founders, settings)
                 numbers = await numbers_of(live, group, founders, timeout_s)
                 return live, numbers, timeout_s if timeout_s is None else max(0.0, timeout_s - (now() - began))
             except NumberUsedError:

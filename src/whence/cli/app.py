@@ -11,6 +11,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from whence import __version__
+from whence.cli import INTERRUPTED
 from whence.cli.output import Interrupted, print_json, print_message
 from whence.errors import UsageError, WhenceError
 
@@ -19,8 +20,6 @@ USAGE = 2
 
 BUG = 70
 """We must change something."""
-
-INTERRUPTED = 130
 
 EXTRAS = {
     "pyarrow": "whence[trace]", "pyspark": "whence[spark]", "pandas": "whence[spark]", "duckdb": "whence[local]",
@@ -89,11 +88,6 @@ def options(
     ] = False,
 ) -> None:
     """Ordered group communication with a consistency dial: run groups, break them, and see every promise judged."""
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit."""
-    sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:

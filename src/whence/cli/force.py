@@ -12,7 +12,7 @@ from whence.cli.live import NodeName
 from whence.cli.members import LOOK_S, in_words, view_of
 from whence.cli.output import print_json, print_message
 from whence.errors import OutcomeUnknownError, UsageError
-from whence.net.membership import why_not_forced
+from whence.net.membership import why_no_survivors, why_not_forced
 from whence.net.status_client import Force, ask, pid_of, send_request, the_node
 
 RISKS = (
@@ -50,6 +50,9 @@ def force(
     status = asyncio.run(ask(path))
     chosen = list(dict.fromkeys(pid_of(status, each) for each in survivors.split(",")))
     view = asyncio.run(view_of(path, group))
+    members = [each["pid"] for each in view["members"]]
+    if wrong := why_no_survivors(members, status["pid"], chosen, lambda pid: in_words(view, [pid])):
+        raise UsageError(wrong)
     gone = [each["pid"] for each in view["members"] if each["pid"] not in chosen]
     if view["has_quorum"] and not despite_quorum:
         answering = [each["pid"] for each in view["members"] if each["voter"] and not each["suspected"]]

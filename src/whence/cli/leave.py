@@ -8,7 +8,7 @@ import typer
 
 from whence.api.arguments import check_timeout
 from whence.cli.live import NodeName
-from whence.cli.members import LOOK_S, change_in_words
+from whence.cli.members import LOOK_S, change_in_words, opened_in
 from whence.cli.output import print_json, print_message
 from whence.errors import JoinError, OutcomeUnknownError, UsageError
 from whence.net.status_client import Leave, ask, send_request, the_node
@@ -25,7 +25,8 @@ def leave(
     """Let a running node leave a living group for good, and wait until it is out.
 
     It publishes nothing more, what it published is settled first, and the others decide a view without it. To stop a
-    node that has a data directory is not to leave: it stays a member that is away.
+    node that has a data directory is not to leave: it stays a member that is away. A whence node that has no other
+    group ends when it has left.
     Example: whence leave alps --name billing-3
     Exit code 0: it is out. 2: it goes on leaving and is not out yet, or no such node runs here.
     """
@@ -39,6 +40,7 @@ def leave(
 
 
 async def _leave(path: Path, group: str, timeout_s: float) -> None:
+    opened_in(await ask(path), group)
     await send_request(path, Leave(group, "for good"))
     change = ""
     try:

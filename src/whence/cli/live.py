@@ -259,11 +259,21 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Result])
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            return doing.result()
-        doing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await doing
-        return None
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait([doing])
+        return None if doing.cancelled() else doing.result()
     finally:
+        doing.cancel()
         stopping.cancel()
+
+
+@contextlib.asynccontextmanager
+async def up(stop: asyncio.Event, made: contextlib.AbstractAsyncContextManager[Node]) -> AsyncIterator[Node | None]:
+    """Yield a node that has reached a contact, or has looked long enough; None if `stop` is set first. Close it at the
+    end. Raises what opening the node raises."""
+    async with contextlib.AsyncExitStack() as entered:
+        node = await unless_stopped(stop, entered.enter_async_context(made))
+        if node is not None:
+            print_unreached(node)
+        yield node

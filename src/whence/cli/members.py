@@ -91,7 +91,18 @@ def remove(
 async def view_of(path: Path, group: str) -> dict[str, Any]:
     """Return a group's view. Raises JoinError, UsageError."""
     status = await ask(path)
-    found = next((each for each in status["groups"] if each["name"] == group), None)
+    found, who = opened_in(status, group), called(status["pid"], status["name"])
+    if "view" not in found:
+        raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
+    view: dict[str, Any] | None = found["view"]
+    if view is None or not found["member"]:
+        raise UsageError(f"{who} is not a member of group {group!r} yet, or no longer")
+    return view
+
+
+def opened_in(status: dict[str, Any], group: str) -> dict[str, Any]:
+    """Return what a node's status says of a group. Raises UsageError where it is not open at that node."""
+    found: dict[str, Any] | None = next((each for each in status["groups"] if each["name"] == group), None)
     who = called(status["pid"], status["name"])
     waits = status["unopened"].get(group, "") if found is None else found["waits_for"]
     if found is not None and found.get("failure"):  # a node of an earlier version does not say
@@ -101,12 +112,7 @@ async def view_of(path: Path, group: str) -> dict[str, Any]:
         raise UsageError(f"group {group!r} is not open at {who} yet: it waits for {waits}")
     if found is None:
         raise UsageError(f"{who} is in no group {group!r}")
-    if "view" not in found:
-        raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
-    view: dict[str, Any] | None = found["view"]
-    if view is None or not found["member"]:
-        raise UsageError(f"{who} is not a member of group {group!r} yet, or no longer")
-    return view
+    return found
 
 
 async def _remove(path: Path, group: str, who: str, timeout_s: float) -> tuple[int, bool]:

@@ -188,10 +188,9 @@ async def _run(config: NodeConfig, json: bool) -> None:
         settings=net_settings_from({"alone": founds, "trace_payloads": config.payloads} | config.net),
         status=config.status or True, metrics=config.metrics,
     )  # fmt: skip
-    async with live.until_signalled() as stop, made as running:
-        live.print_unreached(running)
-        groups = await live.unless_stopped(stop, _open(running, options))
-        if groups is not None:
+    async with live.until_signalled() as stop, live.up(stop, made) as running:
+        groups = await live.unless_stopped(stop, _open(running, options)) if running is not None else None
+        if running is not None and groups is not None:
             who = called(running.pid, running.name)
             if json:
                 print_json(

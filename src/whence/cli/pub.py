@@ -3,18 +3,25 @@
 import asyncio
 import os
 import sys
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
 
 from whence.api.group import Group
+from whence.api.node import Node
 from whence.api.receipts import Durability, Receipt
 from whence.cli import live, staying
-from whence.cli.output import parse_settings, print_json, print_message
+from whence.cli.output import Interrupted, parse_settings, print_json, print_message
 from whence.errors import UsageError
 from whence.net.run import run
+
+Result = TypeVar("Result")
 
 LINES_AT_ONCE = 512
 
@@ -74,7 +81,10 @@ def pub(
     With --data, this process stays a member at causal and total when it ends, and the others wait for it until it is
     started again or removed: give --leave to leave for good.
     Example: seq 100 | whence pub alps --contact 127.0.0.1:4000
+    Ctrl-c ends it in order: nothing more is read, what was published goes out, and the group is closed, or left. A
+    second one ends it at once.
     Exit code 0: everything reached what --until says. 2: it did not, or with --leave the group was not left in time.
+    130: ended by ctrl-c.
     """
     _check_until(until, data)
     ended = [live.parse_incarnation(text) for text in dead or []]
@@ -84,34 +94,30 @@ def pub(
     )
     given: dict[str, Any] = {
         "founders": live.parse_founders(founders), "settings": parse_settings(settings or []), "create": create,
+        "durable": until == Durability.STORED,
     }  # fmt: skip
-
     if until == Durability.MAJORITY:
         given["settings"]["majority"] = True
+    lines = Lines(ndjson=ndjson)
 
-    async def main() -> tuple[int, str]:
-        async with live.opened_node(pid, data, make, name) as node:
-            live.print_unreached(node)
-            joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
-            with staying.said(joined, who := node.name or str(node.pid)):
-                staying.check_leave(joined, leave)
-                await _get_ready(joined, ended, members)
-                count, receipt = await _publish_lines(joined, Lines(ndjson=ndjson))
-                if receipt is not None:
-                    await _wait_until(receipt, until, timeout)
-                if leave:
-                    await staying.leave(joined, who, f"{count} events are published")
-            stays = staying.sentence(joined, who)
-            await joined.close()
-        return count, stays
+    async def publish(joined: Group) -> bool:
+        await _get_ready(joined, ended, members)
+        receipt = await _publish_lines(joined, lines)
+        if receipt is not None:
+            await _wait_until(receipt, until, timeout)
+        return True
 
-    count, stays = run(main())
-    if json:
-        print_json(0, group=group, published=count, until=until)
-    else:
-        print_message(f"published {count} events in group {group!r}, {until}")
+    made = live.opened_node(pid, data, make, name)
+    is_done, stays = run(_take_part(made, group, level, given, publish, lines, leave=leave))
+    published = f"published {lines.published} events in group {group!r}"
+    if is_done and json:
+        print_json(0, group=group, published=lines.published, until=until)
+    elif is_done:
+        print_message(f"{published}, {until}")
     if stays:
         print_message(stays)
+    if not is_done:
+        raise Interrupted(f"{published}, and waited neither for more nor until all are {until}")
 
 
 def _check_until(until: str, data: Path | None) -> None:
@@ -131,13 +137,50 @@ async def _get_ready(group: Group, ended: list[tuple[int | str, int]], members: 
     await group.gathered(members)
 
 
-async def _publish_lines(group: Group, lines_in: "Lines") -> tuple[int, Receipt | None]:
-    """Publish all lines; return how many there were, and the receipt of the last ones."""
-    count, receipt, loop = 0, None, asyncio.get_running_loop()
-    while lines := await loop.run_in_executor(None, lines_in.some):
-        receipt = await group.publish_many(lines)
-        count += len(lines)
-    return count, receipt
+async def _take_part(
+    made: AbstractAsyncContextManager[Node], group: str, level: str, given: dict[str, Any],
+    publish: Callable[[Group], Coroutine[Any, Any, bool]], lines: "Lines", *, leave: bool,
+) -> tuple[bool, str]:  # fmt: skip
+    """Publish as a member of a group, and close it, also after a signal; return whether all was done, and what to say
+    of a process that stays a member."""
+    is_done, stays = False, ""
+    async with live.until_signalled() as stop, live.up(stop, made) as node:
+        opening = node.open(group, level, **given, receive=False) if node is not None else None
+        joined = await live.unless_stopped(stop, opening) if opening is not None else None
+        if node is None or joined is None:
+            return False, ""
+        with staying.said(joined, who := node.name or str(node.pid)):
+            staying.check_leave(joined, leave)
+            is_done = await live.unless_stopped(stop, publish(joined)) is not None
+            if leave:
+                await staying.leave(joined, who, f"{lines.published} events are published")
+        stays = staying.sentence(joined, who)
+        await joined.close()
+    return is_done, stays
+
+
+async def _publish_lines(group: Group, lines: "Lines") -> Receipt | None:
+    """Publish all lines; return the receipt of the last ones."""
+    receipt = None
+    while some := await _aside(lines.some):
+        receipt = await group.publish_many(some)
+        lines.published += len(some)
+    return receipt
+
+
+def _aside(read: Callable[[], Result]) -> asyncio.Future[Result]:
+    """Return what comes of a call that may wait for ever, made in a thread that no ending process waits for."""
+    done: Future[Result] = Future()
+    done.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            done.set_result(read())
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
+            done.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return asyncio.wrap_future(done)
 
 
 async def _wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> None:
@@ -160,6 +203,7 @@ class Lines:
     """Standard input as lines, as many at a time as are there."""
 
     def __init__(self, *, ndjson: bool) -> None:
+        self.published = 0
         self._ndjson = ndjson
         self._ready: list[bytes] = []
         self._rest = b""

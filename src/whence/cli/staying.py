@@ -15,8 +15,8 @@ Leave = Annotated[
     bool,
     typer.Option(
         "--leave",
-        help="With --data at causal and total: leave the group for good at the end. Without it this process stays a "
-        "member that is away.",
+        help="With --data at causal and total: leave the group for good at the end; else this process stays a member "
+        "that is away. Without --data it leaves in any case.",
     ),
 ]
 

@@ -107,10 +107,9 @@ async def _listen(
     *, leave: bool,
 ) -> dict[str, Any]:  # fmt: skip
     delivered, skipped, stopped = 0, 0, True
-    async with live.until_signalled() as stop, made as node:
-        live.print_unreached(node)
-        joined = await live.unless_stopped(stop, node.open(group, level, **given))
-        if joined is None:
+    async with live.until_signalled() as stop, live.up(stop, made) as node:
+        joined = await live.unless_stopped(stop, node.open(group, level, **given)) if node is not None else None
+        if node is None or joined is None:
             return {"delivered": 0, "skipped": 0, "stopped": True}
         with staying.said(joined, who := node.name or str(node.pid)):
             staying.check_leave(joined, leave)

@@ -1,17 +1,23 @@
 """Founders that are given by name: a group is opened once the number of each of them is known.
 
 A name's number is known from its process, from others that met it, or from the data directory: a founder that was met
-once need not be up when this process starts again.
+once need not be up when this process starts again. A process that is none of the founders it names waits for them as
+well, and joins; where only founders can be members, it is refused before that.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
 
+from whence.core.level import Placed
 from whence.core.links.process_names import NAME_FORM, is_name
-from whence.errors import JoinTimeoutError, UsageError
+from whence.core.registry import LEVELS
+from whence.errors import JoinTimeoutError, SettingError, UsageError
 from whence.net.node import LiveNode
 from whence.net.peers import PeerTable
+from whence.net.settings import settings_of
 
 log = logging.getLogger("whence.net")
 
@@ -33,6 +39,36 @@ def number_of(peers: PeerTable, who: object) -> int:
     return number
 
 
+def check_founders(
+    live: LiveNode, group: str, level: str, founders: Sequence[int | str], given: Mapping[str, Any]
+) -> None:
+    """Check the founders of a group before any of them is waited for; log where this process is none of them.
+
+    Raises SettingError: where they are too many, where only they can be members, and for a wrong setting.
+    """
+    spec = LEVELS.get(level)
+    if not founders or spec is None:
+        return
+    me, unused = live.me.pid, (pid for pid in count() if pid not in (live.me.pid, *founders))
+    numbers = [each if isinstance(each, int) else me if each == live.name else next(unused) for each in founders]
+    settings = spec.settings_from(settings_of(level, numbers, given, data=live.keeps_data, udp=live.settings.udp))
+    if me in numbers:
+        return
+    named = ", ".join(map(str, founders))
+    if isinstance(spec, Placed):
+        try:
+            spec.check_place(me, settings)
+        except SettingError:
+            raise SettingError(
+                f"{live.peers.called(me)} is not one of the founders {named}, and group {group!r} has the members it "
+                "began with: name them all at each of them (founders=[0, 1, 2], --founders 0,1,2)"
+            ) from None
+    log.info(
+        "%s is not one of the founders %s that it names: it joins group %r once they have begun it",
+        live.peers.called(me), named, group,
+    )  # fmt: skip
+
+
 async def numbers_of(live: LiveNode, group: str, founders: Sequence[int | str], timeout_s: float | None) -> list[int]:
     """Return the pids of a group's founders, and wait for those whose name is not known yet.
 
@@ -48,8 +84,9 @@ async def numbers_of(live: LiveNode, group: str, founders: Sequence[int | str], 
                 if live.failure is not None:
                     raise live.failure
                 if absent != missing:
-                    log.info("group %r waits for its founders %s", group, ", ".join(absent))
-                    live.unmet_founders[group] = missing = absent
+                    missing = absent
+                    live.unmet_founders[group] = [str(each) for each in founders if _away(live, each)]
+                    log.info("group %r waits for its founders %s", group, ", ".join(live.unmet_founders[group]))
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         raise JoinTimeoutError(
@@ -62,6 +99,13 @@ async def numbers_of(live: LiveNode, group: str, founders: Sequence[int | str], 
     if len(dict.fromkeys(numbers)) < len(numbers):
         raise UsageError(f"founders are different processes, and of {list(founders)} two are the same")
     return numbers
+
+
+def _away(live: LiveNode, founder: int | str) -> bool:
+    """Tell whether a founder is neither known by its name nor connected under its number."""
+    if isinstance(founder, str):
+        return _unknown(live, founder)
+    return founder != live.me.pid and not live.peers.is_connected(founder)
 
 
 def _unknown(live: LiveNode, name: str) -> bool:

@@ -4,7 +4,7 @@ Members see a view at different places among their deliveries, and deliver messa
 the same for all is the set of messages, and at level `total` their sequence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -158,8 +158,9 @@ def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
 
 
 def begin_force(driver: "Driver", survivors: Sequence[int], *, despite_quorum: bool = False) -> None:
-    """Begin to go on with these members only, this one among them, without a vote. Raises UsageError: where those that
-    answer are a quorum, unless it is to be done all the same, and where this process is leaving."""
+    """Begin to go on with these members only, this one among them, without a vote. Raises UsageError: for wrong
+    survivors, where those that answer are a quorum, unless it is to be done all the same, and where this process is
+    leaving."""
     view = living(driver).view_status()
     if view is None:
         raise NotMemberError(f"this process is in no view of group {driver.group!r}")
@@ -170,12 +171,27 @@ def begin_force(driver: "Driver", survivors: Sequence[int], *, despite_quorum: b
             "directory it had, and force it then"
         )
     if view.has_quorum and not despite_quorum:
-        raise UsageError(why_not_forced(driver.group, _voters_that_answer(view, driver)))
+        members = [each.pid for each in view.members]
+        wrong = why_no_survivors(members, driver.context.me.pid, survivors, driver.named)
+        raise UsageError(wrong or why_not_forced(driver.group, _voters_that_answer(view, driver)))
     driver.force(survivors)
 
 
 def _voters_that_answer(view: ViewStatus, driver: "Driver") -> str:
     return ", ".join(str(driver.named(each.pid)) for each in view.members if each.voter and not each.suspected)
+
+
+def why_no_survivors(members: Sequence[int], me: int, chosen: Sequence[int], named: Callable[[int], object]) -> str:
+    """Say why a group cannot go on with these of its members, at the one that is to force it; empty if it can."""
+    if me not in chosen:
+        return f"force: this process, {named(me)}, must be a survivor itself"
+    if strangers := [pid for pid in chosen if pid not in members]:
+        return (
+            f"force: process {named(strangers[0])} is no member; these are: {', '.join(map(str, map(named, members)))}"
+        )
+    if len(chosen) == len(members):
+        return "force: with all members as survivors there is nothing to force"
+    return ""
 
 
 def why_not_forced(group: str, voters: str) -> str:

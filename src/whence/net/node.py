@@ -109,7 +109,7 @@ class LiveNode:
         self._may_move = may_move
         self.failure: NameTakenError | None = None
         """Why this node was stopped."""
-        self._keeps_data = directory is not None
+        self.keeps_data = directory is not None
         self._behind: dict[object, None] = {}
         self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -225,7 +225,7 @@ class LiveNode:
         Without `timeout_s` it waits for founders without limit. `create`: whether a living group without
         founders is begun here; see LivingOpening.
         """
-        chosen = settings_of(level, founders, given, data=self._keeps_data, udp=self.settings.udp)
+        chosen = settings_of(level, founders, given, data=self.keeps_data, udp=self.settings.udp)
         driver, records = self._prepare(group, level, sink, chosen, founders, create=create, durable=durable)
         opening = self._openings[group] = self._opening(driver, founders, records, create=create)
         until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
@@ -328,7 +328,7 @@ class LiveNode:
         if level not in LEVELS:
             raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}")
         spec = LEVELS[level]
-        if durable and not self._keeps_data:
+        if durable and not self.keeps_data:
             raise UsageError("durable needs a data directory; give data=…")
         if durable and not stores_events(level, spec.settings_from(given)):
             raise UsageError(
@@ -338,7 +338,7 @@ class LiveNode:
         if not self.permits.may(self.me.pid, group, "read"):
             raise UsageError(f"{self.peers.called(self.me.pid)} has no permission to read group {group!r}")
         settings = spec.settings_from(given)
-        if isinstance(spec, NeedsData) and not self._keeps_data and (why := spec.why_data(settings)):
+        if isinstance(spec, NeedsData) and not self.keeps_data and (why := spec.why_data(settings)):
             raise UsageError(why)
         check_place = spec.check_place if isinstance(spec, Placed) else None
         if check_place is not None:

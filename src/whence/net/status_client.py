@@ -97,6 +97,8 @@ def status_path(who: int | str) -> Path:
 
 def the_node(pid: int | None, at: Path | None, name: str | None = None) -> Path:
     """Return the socket given, that of a name or a pid, or that of the only node that runs here. Raises UsageError."""
+    if name is not None and pid is not None:
+        raise UsageError(f"--name {name} and --pid {pid} may be two nodes: give one of them")
     if at is not None or name is not None:
         return at or status_path(name or "")
     if pid is not None:

@@ -137,8 +137,10 @@ class DataDirectory:
         """Raise StorageError if any file is missing of a group that was stored before."""
         missing = [str(file) for file in files if not file.exists()]
         if missing and self.stem(group).name in self._identity.groups:
+            were, are = ("was", "is") if len(missing) == 1 else ("were", "are")
             raise StorageError(
-                f"{' and '.join(missing)} of group {group!r} was kept in the data directory and is gone: {WHAT_TO_DO}"
+                f"{' and '.join(missing)} of group {group!r} {were} kept in the data directory and {are} gone: "
+                f"{WHAT_TO_DO}"
             )
 
     def begin_opening(self, group: str, counter: tuple[Path, int], journal: tuple[Path, int]) -> int:

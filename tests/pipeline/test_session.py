@@ -106,6 +106,9 @@ def test_what_java_says_is_told_by_its_cause() -> None:
     )
     assert first_line(Exception(called)) == called.strip()
     assert first_line(ValueError("\n one \n two")) == "one"
+    assert "spark.driver.memory" in first_line(
+        Exception(f"{called}: SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY]")
+    )
     assert first_line(ValueError()) == "ValueError"
 
 

@@ -60,6 +60,9 @@ _SETTINGS: Final[dict[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # What a window still holds when it has taken in a whole line of a process cannot be spilled any more, and all of a
+    # task's memory might be gone: nothing would be left for what comes after it in the same task.
+    "spark.sql.windowExec.buffer.spill.threshold": "262144",
 }
 _AT_START: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -295,6 +298,11 @@ def missing_module(error: BaseException) -> str | None:
 
 
 _CALLING: Final = re.compile(r"An error occurred while calling \S+$")
+OUT_OF_MEMORY: Final = (
+    "Spark had too little memory: give it more, with --conf spark.driver.memory=4g, or on a cluster with "
+    "--conf spark.executor.memory=4g"
+)
+
 _CAUSE: Final = re.compile(r"(?:Caused by)?: (?:[\w.$]+: )?(.+)")
 
 
@@ -303,13 +311,20 @@ def is_overflow(error: BaseException) -> bool:
     return any(word in str(error)[:2000] for word in ("ARITHMETIC_OVERFLOW", "Out of Range Error: Overflow"))
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether Spark had too little memory."""
+    return any(word in str(error)[:2000] for word in ("OutOfMemoryError", "UNABLE_TO_ACQUIRE_MEMORY"))
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says that says something; of Java's, what caused it at the bottom.
 
-    Of an executor that lacks a module of Python, which one and what to do.
+    Of an executor that lacks a module of Python, which one and what to do; of one without memory, what to do.
     """
     if missing := missing_module(error):
         return missing
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and _CALLING.match(lines[0]):
         causes = [line for line in lines[1:] if line.startswith((":", "Caused by:"))]

@@ -31,7 +31,14 @@ from whence.pipeline.neighbourhood import can_be_judged_nearby, nearby_events, s
 from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations, counted_violations
 from whence.pipeline.promises import bounds
 from whence.pipeline.remote_runs import ROW_BYTES
-from whence.pipeline.session import SMALL_BYTES, configure_for_size, first_line, is_local, is_overflow
+from whence.pipeline.session import (
+    SMALL_BYTES,
+    configure_for_size,
+    first_line,
+    is_local,
+    is_out_of_memory,
+    is_overflow,
+)
 from whence.pipeline.storage import AnyPath, located
 from whence.pipeline.verdicts import Told, verdict_table, witness_table
 from whence.trace.memory import Run
@@ -81,6 +88,8 @@ def verify(
     except Exception as error:
         if is_overflow(error):
             raise TraceError(f"the trace cannot be judged, a number in it is too large: {first_line(error)}") from error
+        if is_out_of_memory(error):
+            raise TraceError(f"the trace cannot be judged: {first_line(error)}") from error
         if not _is_unreadable(error):
             raise
     # A file whose beginning and end are sound may still be torn in the middle: read all, and set those aside too.

@@ -173,13 +173,13 @@ def test_what_is_certainly_late_is_broken_beside_what_has_no_time(spark: SparkSe
 # --- descriptions ---
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
-    ({"rows": -1}, "rows is -1"),
-    ({"reach_min": 7.5}, "reach_min is 7.5"),
+    ({"rows": -1}, "`$.rows`"),
+    ({"reach_min": 7.5}, "`$.reach_min`"),
     ({"nodes": [0, 1]}, "which nodes does not name"),
-    ({"phases": {"heal_at": 0, "live_from": 0, "live_until": 1, "deadline_ns": 2**63 - 1}}, "deadline_ns is 92233"),
+    ({"phases": {"heal_at": 0, "live_from": 0, "live_until": 1, "deadline_ns": 2**63 - 1}}, "`$.phases.deadline_ns`"),
     ({"phases": {"heal_at": -1, "live_from": 0, "live_until": 1, "deadline_ns": 1}}, "heal_at is -1"),
-    ({"epsilon": 2**40, "tick_ns": 2**40}, "epsilon times tick_ns"),
-    ({"nodes": [0, 1, 2, 2**40]}, "process 1099511627776 is out of range"),
+    ({"epsilon": 2**40, "tick_ns": 2**40}, "its epsilon of 1099511627776 ticks"),
+    ({"nodes": [0, 1, 2, 2**40]}, "`$.nodes[3]`"),
     ({"parameters": {"drift_max": 1}}, "drift_max is 1"),
     ({"parameters": {"tickets": 10**12}}, "tickets is 1000000000000"),
     ({"parameters": {"drift_max": "much"}}, "drift_max is 'much'"),

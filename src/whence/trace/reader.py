@@ -91,16 +91,10 @@ def described_by(content: bytes | None, directory: Any) -> Run:
 
 def _impossible(run: Run) -> str | None:
     """Return what cannot be true of a description, or None."""
-    if run.rows is not None and run.rows < 0:
-        return f"rows is {run.rows}, and a run has none or more"
-    if not 0 <= run.reach_min <= 1:
-        return f"reach_min is {run.reach_min}, and is a part of what was owed: from 0 to 1"
     known = set(run.nodes)
     for grp, members in run.groups.items():
         if strangers := [node for node in members if node not in known]:
             return f"the group {grp} was founded with process {strangers[0]}, which nodes does not name"
-    if other := [node for node in (*run.nodes, *(node for node, _ in run.forgetful)) if not abs(node) < 2**31]:
-        return f"process {other[0]} is out of range: processes have numbers below 2^31"
     for name, value in _numbers(run).items():
         low, high = _RANGES.get(name, (0, TIME_MAX))
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -116,8 +110,6 @@ def _numbers(run: Run) -> dict[str, Any]:
     """Return the numbers of a description that verdicts are made with, those that are there, by name."""
     told: dict[str, Any] = {name: run.parameters.get(name) for name in ("tickets", "k", "drift_max", "ticket_round_ns")}
     told |= {"epsilon": run.epsilon, "tick_ns": run.tick_ns}
-    if run.epsilon is not None and run.tick_ns is not None:
-        told["epsilon times tick_ns"] = run.epsilon * run.tick_ns
     if run.phases is not None:
         told |= msgspec.structs.asdict(run.phases)
     return {name: value for name, value in told.items() if value is not None}

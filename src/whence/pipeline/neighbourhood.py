@@ -134,13 +134,14 @@ def _span(slot: Column, low: Column, high: Column) -> Column:
 def _around_keys(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]) -> DataFrame:
     """Return the events whose keys lie between the two ends of a step backwards."""
     lines = lines_table(events.events, runs, wanted & _BY_KEY)
-    back = []
+    steps = []
     for before, of_publications in (("heard", False), ("heard", True), ("said", True)):
-        steps = lines.filter((F.col(IS_PUBLISH) == of_publications) & (F.col("key") <= F.col(before)))
-        back.append(
-            steps.select(RUN_ID, F.col(f"key.{K_HI}").alias("low"), F.col(f"{before}.{K_HI}").alias("high"))
-        )  # fmt: skip
-    spans = merged_spans(back[0].unionByName(back[1]).unionByName(back[2]), (RUN_ID,))
+        is_back = (F.col(IS_PUBLISH) == of_publications) & (F.col("key") <= F.col(before))
+        ends = F.struct(F.col(f"key.{K_HI}").alias("low"), F.col(f"{before}.{K_HI}").alias("high"))
+        steps.append(F.when(is_back, ends))
+    each = lines.select(RUN_ID, F.explode(F.array_compact(F.array(*steps))).alias("step"))
+    back = each.select(RUN_ID, F.col("step.low").alias("low"), F.col("step.high").alias("high"))
+    spans = merged_spans(back, (RUN_ID,))
     published = events.events.filter(F.col(RUN_ID).isin(list(runs)) & (F.col(KIND) == Kind.PUBLISH.value))
     named = with_slots(published, runs).select(RUN_ID, SLOT, (F.col(M_SEQ) - F.col("first")).alias(AT), K_HI)
     within = F.col(K_HI).between(F.col("low"), F.col("high"))

@@ -455,7 +455,10 @@ def test_the_trace_of_a_killed_consumer_tells_what_it_was_handed_and_shows_what_
     rest = life(spread, tmp_path, "close", 60 if bug else 88, bug=bug)
     assert rest[0][0] == (30 if bug else 2)
     outcomes = {verdict.promise: verdict.outcome for verdict in judge(gathered(tmp_path))}
-    assert outcomes["agreement"] is (Outcome.BROKEN if bug else Outcome.HOLDS)
+    if bug:  # a member of a mesh closed the group, and what it lacks may come; what it skipped may not
+        assert Outcome.BROKEN in (outcomes.get("fifo"), outcomes["agreement"])
+    else:
+        assert outcomes["agreement"] is Outcome.HOLDS
     assert outcomes["no_duplicates"] is Outcome.HOLDS
 
 

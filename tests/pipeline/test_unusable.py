@@ -24,8 +24,6 @@ from whence.pipeline import api
 from whence.pipeline.batch import merge_on
 from whence.pipeline.events import find_input
 from whence.pipeline.local.session import local_session
-from whence.pipeline.metrics import measures, run_metrics
-from whence.pipeline.verify import verify as judge_tables
 from whence.trace.layout import RUN_FILE
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -162,27 +160,6 @@ def test_a_description_with_values_that_no_run_has_is_refused_by_all_with_one_se
         code, told, err = printed(capsys, arguments[0], str(directory), *arguments[1:])
         assert (code, "verdicts" in told) == (2, False)
         assert said in err
-
-
-def test_numbers_that_leave_no_room_to_reckon_with_them_are_named_as_such(spark: SparkSession, tmp_path: Path) -> None:
-    """`check` reckons with numbers of any size."""
-    directory = write_trace(tmp_path, stopped_in_order("r"))
-
-    def largest(table: Any) -> Any:
-        numbers = pa.array([2**63 - 1 - row for row in range(len(table))], pa.int64())
-        return table.set_column(table.schema.get_field_index("ev"), "ev", numbers)
-
-    rewrite(next((directory / "kind=deliver").glob("*.parquet")), largest)
-    with pytest.raises(TraceError, match="a number in it is too large"):
-        judge_tables(spark, [tmp_path])
-    with local_session() as local, pytest.raises(TraceError, match="a number in it is too large"):
-        judge_tables(local, [tmp_path])
-    with (
-        local_session() as local,
-        pytest.raises(TraceError, match="a number in it is too large"),
-        measures(local, find_input([tmp_path])) as tables,
-    ):
-        run_metrics(tables).collect()
 
 
 # --- metrics and report ---

@@ -321,7 +321,9 @@ class Node:
                     raise live.failure
                 check_founders(live, group, level, founders, settings)
                 numbers = await numbers_of(live, group, founders, timeout_s)
-                return live, numbers, timeout_s if timeout_s is None else max(0.0, timeout_s - (now() - began))
+                if timeout_s is None or all(isinstance(each, int) for each in founders):
+                    return live, numbers, timeout_s  # nobody was waited for
+                return live, numbers, max(0.0, timeout_s - (now() - began))
             except NumberUsedError:
                 if self._moving is None:
                     raise

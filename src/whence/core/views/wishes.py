@@ -94,7 +94,7 @@ class Wishes:
         self.condemned = {member: None for member in self.condemned if view.may_lose(member)}
         self._wishes = {}
         self._tries = 0
-        self._removes_since = None
+        self._removes_since = self._expected = None
         self._ask_again(view, ready)
 
     def _ask_again(self, view: View, ready: Ready) -> None:
@@ -230,6 +230,7 @@ class Wishes:
         wished = {pid: None for wish, _ in self._wishes.values() for pid in (*wish.condemned, *wish.frozen)}
         leads = self._leader(condemned | wished)
         if leads == state.pid:
+            self._expected = None
             for wish, _ in self._wishes.values():
                 condemned |= dict.fromkeys(pid for pid in wish.condemned if pid != state.pid)
                 leavers |= dict.fromkeys(wish.leavers)

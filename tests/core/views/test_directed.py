@@ -779,6 +779,16 @@ def asks_whoever_has_nothing_to_do(bug: str | None) -> bool:
     return group.pids(0) == [0, 1, 2, 7]
 
 
+def leave_all_together(bug: str | None) -> bool:
+    """T67: whoever should lead leaves as well, and the others do not know it: each waits for another one to lead."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    for pid in range(3):  # who comes later knows of the one before it, and of nobody else
+        group.leave(pid)
+        group.wait(20 * MS, lose=lambda packet: not isinstance(packet.item, Wish))
+    group.wait(20 * SECOND)
+    return all(group.told(pid, "left") for pid in range(3))
+
+
 def is_trusted_again(bug: str | None) -> bool:
     """T53: a member begins to remove another, while it suspects whoever should lead; nobody hears of the freeze, and
     then both are heard of again."""
@@ -1076,6 +1086,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("speaks_of_what_it_never_knew", hears_of_a_newcomer_before_the_force),
     ("tells_the_removed_what_it_never_knew", comes_back_to_a_newcomer),
     ("takes_silence_for_death", asks_whoever_has_nothing_to_do),
+    ("leaves_without_a_word", leave_all_together),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("forgets_what_waits", restarts_with_what_must_wait),
     ("says_that_it_came", publishes_before_what_it_had_comes_again),
@@ -1106,6 +1117,7 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 UNSEEN = {
     "tells_the_removed_what_it_never_knew": "a verdict may be that nobody knows",
+    "leaves_without_a_word": "a trace does not show who wants to leave",
     "takes_silence_for_death": "who is suspected is asked, and heard of before the deadline",
     "waits_for_itself": "a change that nobody pursues is let go of in the end, within the deadline",
     "promotes_in_vain": "a change that nobody pursues is let go of in the end, within the deadline",

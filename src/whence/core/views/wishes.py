@@ -1,8 +1,9 @@
 """What is wished: who goes, who comes, and who leads the change that it takes.
 
 Laws: a wish counts in the view that it was made in, and not for long. The first voter leads that is neither suspected
-nor about to go; the others pass on to it what they wish, and suspect it when it is not heard of. Whoever fails waits
-longer before it tries again.
+nor about to go; the others pass on to it what they wish, and suspect it when it is not heard of. Whoever is about to go
+says so to all, or those that leave together each wait for another one to lead. Whoever fails waits longer before it
+tries again.
 """
 
 from whence.core.ready import NEVER, RandomSource, Ready, Send
@@ -164,8 +165,10 @@ class Wishes:
         if item.epoch < self.state.adopted:
             self.links.tell_views(pid, item.epoch, ready)
         elif item.epoch == self.state.adopted:
+            known = self._wishes.get(pid)
             self._wishes[pid] = (item, now)
-            self.look(now)
+            if known is None or known[0] != item:  # members that leave tell each other, again and again
+                self.look(now)
 
     def _all_condemned(self, now: Instant) -> dict[int, None]:
         state = self.state
@@ -244,6 +247,7 @@ class Wishes:
                 wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
                 ready.send.append(Send((leads,), wish))
                 self._expect(leads, now, ready)
+                self._say_who_leaves(leavers, leads, ready)
             else:
                 self._expected = None
         if (
@@ -261,6 +265,12 @@ class Wishes:
         elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
             self.next_at = max(now + 4 * pace, self._promote_at)
         self.look(self.lags.next_at)
+
+    def _say_who_leaves(self, leavers: dict[int, None], leads: int, ready: Ready) -> None:
+        """Say to the others that this member leaves: they must not expect it to lead (T67)."""
+        others = tuple(pid for pid in self.links.all if pid != leads)
+        if leavers and others:
+            ready.send.append(Send(others, Wish(self.state.adopted, [], list(leavers), [], [])))
 
     def _give_up_lead(self, now: Instant) -> None:
         """Forget an attempt that does not move, where another member is to lead: who froze something for it would else

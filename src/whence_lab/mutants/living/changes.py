@@ -431,3 +431,10 @@ class TakesSilenceForDeath(Wishes):
         peer = self.links.peers.get(pid)
         if peer is not None and now - max(peer.heard_at, peer.since) >= 2 * self.settings.suspect_ns:
             self.links.suspect(pid, now)
+
+
+class LeavesWithoutAWord(Wishes):
+    """Says that it leaves to the one that it expects to lead, and to nobody else (T67)."""
+
+    def _say_who_leaves(self, leavers: dict[int, None], leads: int, ready: Ready) -> None:
+        pass

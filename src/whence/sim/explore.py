@@ -22,6 +22,8 @@ from whence.sim import run as runs
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.crash import crash_of, crash_verdict
 from whence.sim.lab import kind_of, mutants_of, spec_of
+from whence.sim.leaving import LIVENESS, leaving_verdict
+from whence.sim.leaving import PROMISE as LEAVING
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -124,7 +126,7 @@ def explore(
 
 def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_SCHEDULES_MAX) -> Caught:
     """Run schedules with a planted bug until the promise it must break is found broken."""
-    promises: list[str] = [] if law == CRASH else [law]
+    promises: list[str] = {CRASH: [], LEAVING: [LIVENESS]}.get(law, [law])
     crashed: list[int] = []
     for at in range(seed, seed + schedules):
         broken = [verdict.promise for verdict in broken_verdicts(judged(draw(level, at), mutant, promises)[1])]
@@ -164,7 +166,9 @@ def judged(
     outcome = runs.run(scenario, spec_of(kind_of(scenario), mutant), keep_crash=True)
     if outcome.crash is None:
         try:
-            return outcome, judge(outcome.trace, promises)
+            verdicts = judge(outcome.trace, promises)
+            stayed = leaving_verdict(outcome.remaining, verdicts)
+            return outcome, verdicts if stayed is None else [*verdicts, stayed]
         except Exception as error:  # noqa: BLE001 - an oracle that fails is a finding, with the seed that shows it
             outcome = structs.replace(outcome, crash=crash_of(error))
     assert outcome.crash is not None

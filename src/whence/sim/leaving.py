@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from whence.check.verdict import Outcome, Verdict, Violation, counted, who
 from whence.types import Process
 
-PROMISE = "leaving"
+PROMISE, LIVENESS = "leaving", "liveness"
 
 
 def leaving_verdict(remaining: Sequence[Process], verdicts: Sequence[Verdict]) -> Verdict | None:
     """Return the verdict `broken` if some asked to leave and are still members at the end of a run in which the group
     lived; else None."""
-    lives = any(each.promise == "liveness" and each.outcome is Outcome.HOLDS for each in verdicts)
+    lives = any(each.promise == LIVENESS and each.outcome is Outcome.HOLDS for each in verdicts)
     if not remaining or not lives:
         return None
     violations = [

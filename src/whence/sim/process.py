@@ -48,6 +48,7 @@ class SimProcess:
         "disk",
         "incarnation",
         "joined",
+        "leaving",
         "member",
         "pid",
         "rng",
@@ -67,7 +68,7 @@ class SimProcess:
         self.incarnation = 0
         self.member: Member | None = None
         self.up = False
-        self.joined = False
+        self.joined = self.leaving = False
         self.clock = clock
         self.disk = Disk()
         self._world = world
@@ -98,7 +99,7 @@ class SimProcess:
         """Begin a new incarnation with a member made for it, and return the member."""
         self.incarnation += 1
         me = Process(self.pid, self.incarnation)
-        self.up, self.joined = True, False
+        self.up, self.joined, self.leaving = True, False, False
         self._record.begin_incarnation(self.incarnation)
         if self.incarnation > 1:
             self._record.write(Kind.RESTART)
@@ -141,7 +142,7 @@ class SimProcess:
 
     def stop(self) -> None:
         """Stop running, without a row in the trace."""
-        self.up = self.joined = self._paused = self._overslept = self.stalls = False
+        self.up = self.joined = self.leaving = self._paused = self._overslept = self.stalls = False
         if self._runner is not None:
             self._runner.stop(at_once=True)
         self.member = self._runner = None
@@ -234,6 +235,7 @@ class SimProcess:
             self._runner.ask(self._runner.member.leave)
         except NotMemberError:
             return False
+        self.leaving = self._runner is not None  # it may be out already
         return True
 
     def publish(self, payloads: list[bytes], group: int | None = None) -> Bundle | None:

@@ -18,6 +18,7 @@ from whence.sim.lab import spec_of
 from whence.sim.process_ids import with_process_ids
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
+from whence.types import Process
 
 _SLICES = 50
 """How often a run reports progress and writes out its trace."""
@@ -34,6 +35,8 @@ class Outcome(Struct, frozen=True):
     wall_seconds: float
     crash: Crash | None = None
     """The exception that ended the run early; the trace ends there."""
+    remaining: tuple[Process, ...] = ()
+    """Who asked to leave and is still a member when the run ends."""
 
 
 def run(
@@ -73,7 +76,8 @@ def run(
             raise
         crash = crash_of(error, cluster.loop.now)
     trace.run.forgetful = cluster.forgetful_incarnations()
-    return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began, crash)
+    remaining = tuple(Process(each.pid, each.incarnation) for each in cluster.processes.values() if each.leaving)
+    return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began, crash, remaining)
 
 
 def describe(scenario: Scenario, spec: LevelSpec) -> Run:

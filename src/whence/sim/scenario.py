@@ -42,7 +42,7 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     disk: Literal["lost", "torn", "wiped"] = "lost"
     between_effects: bool = False
     lasting: bool = False
-    """A cut that continues, or begins, after the run has healed; or a crash after that."""
+    """A cut that continues, or begins, after the run has healed; or a crash or a leave after that."""
     mergers: Annotated[int, Meta(ge=0)] = 0
     settings: dict[str, Any] = {}
     """Settings that crashed processes change when they restart."""

@@ -24,6 +24,8 @@ FORCED = 0.06
 """The share of runs in which an operator forces a generation."""
 MIXED = 0.3
 """The share of groups with disks in which the dead are removed unasked, and some members may have no disk."""
+TOGETHER = 0.1
+"""The share of runs in which several members leave within a moment, or all of them once everything has arrived."""
 FIRST_NEWCOMER = 20
 
 
@@ -91,6 +93,7 @@ def _draw(level: str, seed: int) -> Scenario:
     if forgetful is not None:
         settings["remove_after_ns"] = 300 * MS
     live_from = SAFETY_NS + SETTLE_NS
+    _leave_together(plan, live_from + LIVE_NS, RandomStreams(seed).of("together"))
     for at in range(6):
         plan.publishes.append(Publish(at_ns=live_from + at * 90 * MS, node=rng.choice(plan.everybody)))
     return Scenario(
@@ -205,6 +208,20 @@ def _removals(plan: Plan, rng: Random) -> None:
         for node in nodes:
             if node != dead:
                 plan.acts.append(Act(at_ns=SAFETY_NS + 500 * MS, node=node, name="remove", argument=dead))
+
+
+def _leave_together(plan: Plan, end: int, rng: Random) -> None:
+    """Let several members leave within a moment: some of them while anything goes wrong, or all in the end (T67)."""
+    if rng.random() >= TOGETHER:
+        return
+    in_the_end = rng.random() < 0.5
+    at, nodes = (end, plan.everybody) if in_the_end else (_time(rng), plan.everybody)
+    if not in_the_end:
+        nodes = rng.sample(nodes, rng.randint(2, len(nodes)))
+    apart = rng.choice((1, 10, 50)) * MS
+    plan.faults += [
+        Fault(kind="leave", at_ns=at + rng.randrange(apart), nodes=[node], lasting=in_the_end) for node in nodes
+    ]
 
 
 def _forgetful(plan: Plan, rng: Random) -> list[int] | None:

@@ -22,8 +22,8 @@ from whence.sim import run as runs
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.crash import crash_of, crash_verdict
 from whence.sim.lab import kind_of, mutants_of, spec_of
-from whence.sim.leaving import LIVENESS, leaving_verdict
 from whence.sim.leaving import PROMISE as LEAVING
+from whence.sim.leaving import leaving_verdict
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -126,7 +126,7 @@ def explore(
 
 def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_SCHEDULES_MAX) -> Caught:
     """Run schedules with a planted bug until the promise it must break is found broken."""
-    promises: list[str] = {CRASH: [], LEAVING: [LIVENESS]}.get(law, [law])
+    promises: list[str] = [] if law in (CRASH, LEAVING) else [law]
     crashed: list[int] = []
     for at in range(seed, seed + schedules):
         broken = [verdict.promise for verdict in broken_verdicts(judged(draw(level, at), mutant, promises)[1])]
@@ -167,7 +167,7 @@ def judged(
     if outcome.crash is None:
         try:
             verdicts = judge(outcome.trace, promises)
-            stayed = leaving_verdict(outcome.remaining, verdicts)
+            stayed = leaving_verdict(outcome.trace, outcome.remaining)
             return outcome, verdicts if stayed is None else [*verdicts, stayed]
         except Exception as error:  # noqa: BLE001 - an oracle that fails is a finding, with the seed that shows it
             outcome = structs.replace(outcome, crash=crash_of(error))

@@ -110,7 +110,7 @@ def test_a_planted_bug_is_caught_by_the_promise_it_must_break(kind: str, name: s
 def test_every_planted_bug_is_shown_by_a_random_schedule_or_a_directed_one_or_is_masked() -> None:
     bugs = {bug.name: bug for kind in KINDS for bug in mutants_of(kind)}
     by_hand = {*MASKED, *[name for name, _ in STORIES]}
-    assert {name for name, bug in bugs.items() if bug.directed} == by_hand
+    assert {name for name, bug in bugs.items() if bug.directed} <= by_hand
     assert {name for name, bug in bugs.items() if not bug.directed} == {name for _, name in SHOWN_IN}
     assert {bug.law for bug in bugs.values()} <= {*LIVING, *STRICT, LEAVING}
 

@@ -42,7 +42,7 @@ class Operated:
             raise UsageError(f"{name}: this process is no member")
         if name == "remove":
             if argument == self.me.pid or not self.wishes.remove(argument, now):
-                raise UsageError(f"remove: process {self.state.named(argument)} is no other member")
+                raise UsageError(f"remove: process {self.state.named(argument)} is no other member that may be removed")
         elif name == "force":
             self.changes.begin_force([pid for pid in range(argument.bit_length()) if argument >> pid & 1], now, ready)
         elif name == "suspect":

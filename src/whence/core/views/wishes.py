@@ -115,9 +115,11 @@ class Wishes:
     # --- what is wished ---
 
     def remove(self, pid: int, now: Instant) -> bool:
-        """Wish that a member be removed; return False if it is none."""
-        member = self.state.latest.member_of(pid)
-        if member is None:
+        """Wish that a member be removed; return False if it is none, or those that stay would be no quorum: what cannot
+        be done would only keep this member from leaving, and the other from leading."""
+        latest = self.state.latest
+        member = latest.member_of(pid)
+        if member is None or not latest.may_lose(member):
             return False
         self.condemned[member] = None
         self.look(now)

@@ -17,6 +17,7 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
+from whence.errors import UsageError
 from whence.sim.lab import LIVING, RIVALS, spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation, usual_nodes
@@ -68,6 +69,8 @@ def simulate(
     Exit code 0: the run finished, whatever the verdicts; whence check judges by exit code. 2: wrong arguments.
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
+    if payloads and out is None:
+        raise UsageError("--payloads: they are written into a trace; give --out DIR too")
     if out is not None:
         from whence.trace.writer import write_trace  # before the run, whose result would be lost without it
 

@@ -75,7 +75,9 @@ def read_plan(path: AnyPath) -> list[Planned]:
     """Read a plan; return (configuration as JSON, repetition, seed) for every run. Raises UsageError."""
     try:
         plan = tomllib.loads(path.read_bytes().decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"PLAN: {path} cannot be read: {error.strerror or error}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"PLAN: {path} cannot be read as TOML: {error}") from None
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
     if unknown := [name for name in plan if name not in ("grid", "repeat", "faults")]:
@@ -90,7 +92,9 @@ def read_plan(path: AnyPath) -> list[Planned]:
         if not isinstance(values, list) or not values:
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values, such as [1, 2]")
     for name, kind in _NEEDED.items():
-        if not all(type(value) is kind for value in grid.get(name, [None])):
+        if name not in grid:
+            raise UsageError(f"PLAN: {path}: grid.{name} is missing; there must be level, nodes and events")
+        if not all(type(value) is kind for value in grid[name]):
             raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values of type {kind.__name__}")
     configurations = [dict(zip(grid, values, strict=True)) | {"faults": faults} for values in product(*grid.values())]
     texts = [json.dumps(each, sort_keys=True) for each in configurations]

@@ -26,11 +26,11 @@ _BEFORE_ALL, _AFTER_ALL = -1, 2**63 - 1
 
 
 class Latency(Struct, frozen=True):
-    """Milliseconds from publication to delivery at other members."""
+    """Milliseconds from publication to delivery at other members; None where no other member got anything."""
 
-    p50: float
-    p99: float
-    max: float
+    p50: float | None
+    p99: float | None
+    max: float | None
 
 
 class Summary:
@@ -141,7 +141,7 @@ class Summary:
             at - published_at[event] for event, at, own in self._delivered if not own and event in published_at
         )
         if not delays:
-            return Latency(0.0, 0.0, 0.0)
+            return Latency(None, None, None)
         p50, p99 = delays[len(delays) // 2], delays[len(delays) * 99 // 100]
         return Latency(*(round(delay / 1e6, 3) for delay in (p50, p99, delays[-1])))
 

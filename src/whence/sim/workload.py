@@ -70,4 +70,6 @@ def workload_from(given: dict[str, Any]) -> Workload:
         return msgspec.convert(values, Workload, strict=False)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$.")
-        raise UsageError(f"{where.rstrip('`') or 'workload'}: {what}") from None
+        name = where.rstrip("`")
+        wrong = f"--{name.replace('_', '-')} {given[name]}" if name in given else "workload"
+        raise UsageError(f"{wrong}: {what}") from None

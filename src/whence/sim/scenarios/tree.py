@@ -49,7 +49,8 @@ def _simulation(request: Request, sync_ns: int, start: int = 0, *, lossy: bool =
     if overlay.size != nodes:
         raise UsageError(f"--nodes: the tree has {overlay.size} nodes, not {nodes}")
     rng = RandomStreams(request.seed).of("workload")
-    phases = timeline(request, SPACING_NS, SETTLE_NS, start)
+    slack = request.slack_ns(one_by_one=sync_ns == 0)
+    phases = timeline(request, SPACING_NS, SETTLE_NS + slack, start)
     faulty = request.faulty_events
 
     def publications(count: int, start: int) -> list[Publish]:
@@ -65,13 +66,13 @@ def _simulation(request: Request, sync_ns: int, start: int = 0, *, lossy: bool =
         crashes = crashes_within(overlay, max(1, nodes // 6), phases.heal_at, request.seed)
         network = NetworkModel(fifo_links=True, loss=0.05, duplicate=0.02)
         plan = FaultPlan(crashes, network if lossy else NetworkModel(fifo_links=True), DRIFTING)
-    rest_at = phases.live_until + REST_NS
+    rest_at = phases.live_until + REST_NS + slack
     return Scenario(
         level=request.level, seed=request.seed, nodes=nodes, settings=settings,
         network=plan.network, clocks=plan.clocks, faults=plan.faults, sync_ns=sync_ns,
         publishes=publications(faulty, start) + publications(request.events - faulty, phases.live_from),
         heal_at_ns=phases.heal_at, live_from_ns=phases.live_from, live_until_ns=phases.live_until,
-        deadline_ns=DEADLINE_NS, rest_at_ns=rest_at, end_at_ns=rest_at + MS,
+        deadline_ns=DEADLINE_NS + slack, rest_at_ns=rest_at, end_at_ns=rest_at + MS,
     )  # fmt: skip
 
 

@@ -407,6 +407,19 @@ def test_the_mapping_of_the_documents_reads_lines_of_json_as_others_write_them(
     ]
 
 
+@pytest.mark.parametrize("level", ["total", "total-strict"])
+def test_the_merge_of_a_trace_of_total_order_is_what_its_members_delivered(
+    spark: SparkSession, tmp_path: Path, level: str
+) -> None:
+    trace = simulate(simulation(level, 6, 40, 1, "none")).trace
+    write_trace(tmp_path / "traces", trace)
+    merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2)
+    delivered = [(row["m_pid"], row["m_seq"]) for row in trace.records(Kind.DELIVER) if row["node"] == 3]
+    assert len(delivered) == 40
+    got = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
+    assert [(row["pid"], row["seq"]) for row in got] == delivered
+
+
 @pytest.mark.parametrize("level", ["fifo", "total"])
 def test_a_trace_is_a_log_by_its_keys_or_by_true_time(spark: SparkSession, tmp_path: Path, level: str) -> None:
     trace = simulate(simulation(level, 6, 20, 1, "none"), spec_of(level, None)).trace

@@ -17,7 +17,7 @@ from whence.core.views.order import Order
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import MarkAt, MemberId
-from whence.epochs import is_founding, number_of
+from whence.epochs import NUMBER_BITS, is_founding, number_of
 from whence.types import Instant
 
 RESERVE = 1 << 16
@@ -222,4 +222,6 @@ class TotalOrder(Order):
 
 
 def _mark(message: Message, member: MemberId) -> Mark:
-    return Mark((message.clock, member.pid, number_of(member.joined), 0), epoch=message.epoch)
+    """Return the place of a message as columns of a trace have it: whoever merges a trace goes by the last three."""
+    who = member.pid << NUMBER_BITS | number_of(member.joined)
+    return Mark((message.clock, message.clock, who, 0), epoch=message.epoch)

@@ -15,6 +15,7 @@ from tests.pipeline.engines import merge_logs, merged_here, merged_rows
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
+from whence.pipeline import batch
 from whence.pipeline.batch import MergeCounts
 from whence.pipeline.log_reader import read_logs
 from whence.pipeline.logs import log_files, read_mapping
@@ -418,6 +419,15 @@ def test_the_merge_of_a_trace_of_total_order_is_what_its_members_delivered(
     assert len(delivered) == 40
     got = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
     assert [(row["pid"], row["seq"]) for row in got] == delivered
+
+
+def test_a_group_without_an_event_is_refused_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    write_trace(tmp_path / "traces", simulate(simulation("fifo", 4, 5, 1, "none")).trace)
+    for merge in (lambda: batch.merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2, groups=["nobody's"]),
+                  lambda: merged_here(tmp_path / "traces", tmp_path / "out", {}, groups=["nobody's"])):  # fmt: skip
+        with pytest.raises(UsageError, match='no event is of group "nobody\'s"; 5 are of other groups'):
+            merge()
+        assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
 @pytest.mark.parametrize("level", ["fifo", "total"])

@@ -63,6 +63,7 @@ def merge_logs(
         rows = reader.rows(files)
         try:
             counts = _counts(rows, groups)
+            check_groups(groups, counts.rows, counts.elsewhere)
             _check_rejected(rows, counts, logs, strict=strict)
             done = _write(rows, counts, out, parts, groups, by_group=by_group)
             _check_balance(done, reader.count(files), out)
@@ -101,6 +102,13 @@ def _counts(rows: DataFrame, groups: Sequence[str] | None) -> MergeCounts:
         F.count_if(F.col(REASON).isNull() & F.col(HEARTBEAT)), F.count_if(is_event & ~is_wanted),
     ).collect()[0]  # fmt: skip
     return MergeCounts(*counts)
+
+
+def check_groups(groups: Sequence[str] | None, events: int, elsewhere: int) -> None:
+    """Check that some event is of the groups that were asked for, where there are events at all. Raises UsageError."""
+    if groups and elsewhere and not events:
+        named = " or ".join(map(repr, groups))
+        raise UsageError(f"--group: no event is of group {named}; {elsewhere:,} are of other groups")
 
 
 def _check_rejected(rows: DataFrame, counts: MergeCounts, logs: AnyPath, *, strict: bool) -> None:

@@ -156,6 +156,7 @@ def run_metrics(tables: Measures) -> DataFrame:
         F.avg(F.when(_is(Kind.PUBLISH), F.col(STAMP_BYTES))).alias("stamp_bytes_mean"),
         F.coalesce(F.sum(F.when(_is(Kind.DELIVER), F.col(PAYLOAD_BYTES))), F.lit(0)).alias("payload_bytes"),
         ((F.max("at") - F.min("at")) / 1e9).alias("seconds"),
+        (F.count(T_TRUE) == F.count("*")).alias("true_time"),
     )
     latency = tables.delays.groupBy(RUN_ID, GRP).agg(
         *_percentiles(tables, F.when(F.col("from_other"), F.col("took_ms")), "latency_ms"),

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.errors import InternalError, UsageError, WhenceError
-from whence.pipeline.batch import TWICE_TO, MergeCounts
+from whence.pipeline.batch import TWICE_TO, MergeCounts, check_groups
 from whence.pipeline.deduplication import duplicate_blocks, split_duplicates
 from whence.pipeline.local.column import as_sql
 from whence.pipeline.local.errors import NotLocal
@@ -113,6 +113,7 @@ def _merged(session: Any, logs: Path, out: Path, groups: Sequence[str] | None, *
         f"SELECT count(*), count(*) FILTER (WHERE NOT {HEARTBEAT} AND {wanted}), "
         f"count(*) FILTER (WHERE NOT {HEARTBEAT} AND NOT {wanted}) FROM {rows}"
     )
+    check_groups(groups, of_groups, elsewhere)
     events = DataFrame(session, f"(SELECT {', '.join(LOG)} FROM {rows} WHERE NOT {HEARTBEAT} AND {wanted})", list(LOG))
     blocks = duplicate_blocks(events, by_group=by_group).persist()  # type: ignore[arg-type]
     once, others = (events, None) if blocks.isEmpty() else split_duplicates(events, blocks)  # type: ignore[arg-type]

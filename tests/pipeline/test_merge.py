@@ -423,10 +423,13 @@ def test_the_merge_of_a_trace_of_total_order_is_what_its_members_delivered(
 
 def test_a_group_without_an_event_is_refused_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write_trace(tmp_path / "traces", simulate(simulation("fifo", 4, 5, 1, "none")).trace)
-    for merge in (lambda: batch.merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2, groups=["nobody's"]),
-                  lambda: merged_here(tmp_path / "traces", tmp_path / "out", {}, groups=["nobody's"])):  # fmt: skip
+    logs, out, groups = tmp_path / "traces", tmp_path / "out", ["nobody's"]
+    for is_local in (False, True):
         with pytest.raises(UsageError, match='no event is of group "nobody\'s"; 5 are of other groups'):
-            merge()
+            if is_local:
+                merged_here(logs, out, {}, groups=groups)
+            else:
+                batch.merge_logs(spark, logs, out, 2, groups=groups)
         assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 

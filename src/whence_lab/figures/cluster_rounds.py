@@ -4,8 +4,8 @@ from itertools import pairwise
 from math import inf
 
 from whence_lab.experiments.two_layer import FAILURES, with_round
-from whence_lab.figures.cluster_scale import UPDATERS, experiment
 from whence_lab.figures.bands import at_least, at_most, both, ends, weighed
+from whence_lab.figures.cluster_scale import UPDATERS, experiment
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import PERCENT, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import Points, listed
@@ -107,7 +107,7 @@ FIGURE = Figure(
             "updaters",
             _label,
             log_y=True,
-            linear_below=0.05,
+            linear_below=0.1,
             stated=_goal,
             within=PERCENT,
         ),
@@ -129,7 +129,7 @@ FIGURE = Figure(
         Check(
             "Larger messages need longer rounds",
             "6.2",
-            "5 updaters need the shortest, all the longest rounds, and where the ends of their bands cross 0.2 % they do "
+            "5 updaters need the shortest, all the longest rounds, and where the ends of their bands cross 0.2 % do "
             "not overlap",
             _longer_for_larger,
         ),

@@ -11,7 +11,15 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    ScalarFormatter,
+    StrMethodFormatter,
+    SymmetricalLogLocator,
+)
 
 from whence_lab.figures.data import Band, Data
 from whence_lab.figures.figure import Figure, Line, Panel
@@ -176,7 +184,8 @@ def _scale(panel: Panel, data: Data, heights: Sequence[float], on: Axes) -> None
         on.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y and panel.linear_below:
         on.set_yscale("symlog", linthresh=panel.linear_below, linscale=0.5)
-        on.set_ylim(bottom=min(heights), top=2 * max(heights))
+        on.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=panel.linear_below))
+        on.set_ylim(bottom=-0.2 * panel.linear_below, top=2 * max(heights))
         on.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     elif panel.log_y:
         on.set_yscale("log")

@@ -128,7 +128,7 @@ FIGURE = Figure(
         "(stream). The panels show the largest of any run."
     ),
     measure=measure,
-    quick=plan(20, 3),
+    quick=plan(20, 10),
     full=plan(100, 20),
     panels=(
         Panel(

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,6 +59,34 @@ def test_a_python_that_is_not_there_is_named_with_its_variable(monkeypatch: pyte
     monkeypatch.setattr(sessions, "require_java", lambda: None)
     with pytest.raises(UsageError, match="PYSPARK_PYTHON is '/nowhere/python', and no program is there; set it"):
         session("local[2]")
+
+
+def test_a_master_that_nobody_answers_at_is_named_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_start_java", lambda *_: pytest.fail("Java was started"))
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        port = listens.getsockname()[1]
+        sessions._require_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    for master in (f"spark://127.0.0.1:{port}", "spark://127.0.0.1:1,[::1]:1", "spark://127.0.0.1:99999"):
+        with pytest.raises(UsageError, match="nobody answers there; see whether the master runs"):
+            sessions._require_master(master)
+
+
+def test_what_java_says_is_kept_until_it_runs_and_of_one_that_ended_only_the_cause_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heard = sessions._Heard()
+    for line in (
+        "Exception in thread main\n",
+        "\tat a.b(C.scala:1)\n",
+        "Caused by: java.net.E: No device\n",
+        "\t... 10\n",
+    ):
+        heard.line(line)
+    assert heard.cause() == "No device"
+    assert capsys.readouterr().err == ""
+    heard.started()
+    heard.line("more\n")
+    assert capsys.readouterr().err.splitlines()[-2:] == ["\t... 10", "more"]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final
 
 from whence.errors import UsageError
@@ -38,6 +39,11 @@ BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:Reserve
 """Java that compiles briefly sets 48 MiB aside for code and ends where they are full; each plan has code of its own."""
 MEMORY: Final = "2g"
 """Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
+
+ANSWER_S: Final = 10.0
+"""How long a master may take to accept a connection."""
+ENDED_S: Final = 5.0
+"""How long to wait for the last words of a Java that has ended."""
 
 MASTERS: Final = "local, local[N], local[*], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT"
 _MASTER: Final = re.compile(
@@ -100,6 +106,8 @@ def session(
     require_java()
     if master.startswith("local"):
         _require_python()
+    if SparkContext._gateway is None:
+        _require_master(master)
     builder = SparkSession.builder.appName("whence").master(master)
     at_start = dict(_AT_START)
     if master.startswith("local"):
@@ -113,24 +121,78 @@ def session(
             if SparkContext._gateway is None:
                 _start_java(SparkConf().setAll([("spark.master", master), *(at_start | wanted).items()]))
             return builder.getOrCreate()
+    except UsageError:
+        raise
     except Exception as error:
         raise UsageError(f"--master {master}: Spark does not start there: {first_line(error)}") from error
 
 
+class _Heard:
+    """What Java says on standard error: kept until it is known whether it starts, and printed from then on."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] | None = []
+        self._lock = Lock()
+
+    def line(self, line: str) -> None:
+        """Take a line."""
+        with self._lock:
+            if self._kept is None:
+                _print(line)
+            else:
+                self._kept.append(line)
+
+    def started(self) -> None:
+        """Print what was said, and whatever comes."""
+        with self._lock:
+            for line in self._kept or []:
+                _print(line)
+            self._kept = None
+
+    def cause(self) -> str:
+        """Return what Java says last of why it ended, or what it says first."""
+        with self._lock:
+            said = [line.strip() for line in self._kept or [] if line.strip() and not line.startswith(("\t", " "))]
+        causes = [found[1] for line in said if (found := _CAUSE.match(line))]
+        return (causes[-1:] or said[:1] or ["it does not say why"])[0][:300]
+
+
+def _print(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
 def _start_java(conf: "SparkConf") -> None:
-    """Start Java; its messages go to standard error, except the greetings of every start."""
+    """Start Java; its messages go to standard error, except the greetings of every start.
+
+    Raises UsageError where it ends at once: its trace speaks of Java's and Spark's own source, which helps nobody.
+    """
     from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     reads, writes = os.pipe()
-    Thread(target=_pass_on, args=(reads,), name="java says", daemon=True).start()
+    heard = _Heard()
+    hears = Thread(target=_pass_on, args=(reads, heard.line), name="java says", daemon=True)
+    hears.start()
+    failed = None
     try:
         launch: Any = launch_gateway
         gateway = launch(conf, {"stderr": writes})
         SparkContext._ensure_initialized(gateway=gateway)
         _end_together(gateway.proc)
+    except PySparkRuntimeError as error:
+        failed = error
     finally:
         os.close(writes)
+        if failed is None:
+            heard.started()
+    if failed is not None:
+        hears.join(ENDED_S)  # what is left in the pipe
+        raise UsageError(
+            f"Spark's Java ended before it was ready: {heard.cause()}; see what whence doctor says of Java, whether "
+            "the loopback device is up, and whether SPARK_LOCAL_IP, if set, is an address of this machine"
+        ) from failed
 
 
 def _end_together(java: "subprocess.Popen[bytes]") -> None:
@@ -192,13 +254,12 @@ def _end_java(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _pass_on(pipe: int) -> None:
+def _pass_on(pipe: int, take: Callable[[str], None] = _print) -> None:
     """Pass on what is no greeting, line by line, until Java has ended; nothing more after an interrupt."""
     with os.fdopen(pipe, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if not line.startswith(_GREETINGS) and not _interrupted.is_set():
-                sys.stderr.write(line)
-                sys.stderr.flush()
+                take(line)
 
 
 def _connected(url: str, wanted: Mapping[str, str]) -> "SparkSession":
@@ -232,6 +293,21 @@ def require_java() -> None:
             )
         found = f"only Java {version} was found" if version else "no Java was found"
         raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
+
+
+def _require_master(master: str) -> None:
+    """Make sure that somebody listens at a master spark://HOST:PORT,…: Spark would ask for a minute, and then say
+    which of its own parts is missing. Raises UsageError."""
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+        except (OSError, ValueError, OverflowError):
+            continue
+        return
+    raise UsageError(f"--master {master}: nobody answers there; see whether the master runs, and its host and port")
 
 
 def _require_python() -> None:

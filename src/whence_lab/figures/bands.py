@@ -23,6 +23,22 @@ def ratio(above: Band, below: Band) -> Ends:
     return above.low / below.high, above.high / below.low if below.low > 0 else float("inf")
 
 
+def straight_change(curve: Sequence[tuple[float, Band]]) -> Ends:
+    """Return the ends of how much the straight line of least squares changes over a curve, as a part of its mean.
+
+    The line's change is a sum of the means with weights, and so is the root of the sum of the squares of their bands
+    with the same weights its own band: seeds of one configuration say nothing of another's.
+    """
+    xs, n = [x for x, _ in curve], len(curve)
+    middle = sum(xs) / n
+    over = sum((x - middle) ** 2 for x in xs)
+    mean = sum(band.mean for _, band in curve) / n
+    weights = [(x - middle) * (max(xs) - min(xs)) / over / mean for x in xs]
+    change = sum(weight * band.mean for weight, (_, band) in zip(weights, curve, strict=True))
+    half = sum((weight * (band.high - band.low) / 2) ** 2 for weight, (_, band) in zip(weights, curve, strict=True))
+    return change - half**0.5, change + half**0.5
+
+
 def at_most(bands: Iterable[Ends], limit: float) -> bool | None:
     """Return whether all bands are at or below a limit; None if one contains it, and none is above."""
     seen = list(bands)

@@ -94,6 +94,8 @@ FIGURE = Figure(
             "npT",
             "part of events and members",
             only={"factor": THEOREMS},
+            log_y=True,
+            linear_below=1e-5,
             within=PART,
             stated=_bound,
         ),

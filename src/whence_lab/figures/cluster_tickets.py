@@ -7,7 +7,7 @@ which is the worst way to fail.
 
 from whence.core.levels.optimistic.sizing import free_ticket
 from whence_lab.experiments.ticket_failures import TicketFailures
-from whence_lab.figures.bands import at_least, ends, weighed
+from whence_lab.figures.bands import at_least, at_most, ends, weighed
 from whence_lab.figures.data import Data
 from whence_lab.figures.figure import PART, Check, Config, Figure, Finding, Line, Panel, Plan, grid
 from whence_lab.figures.shapes import listed
@@ -62,7 +62,8 @@ def _reclaim_time(data: Data) -> Finding:
     times = [
         (down, data.mean("rounds_to_grant", used=1.0, down=down)) for down in data.values("down", used=1.0) if down
     ]
-    return Finding(all(rounds <= 1.0 for _, rounds in times), f"ticket rounds by p_f, α = 1: {listed(times)}")
+    bands = [ends(data.band("rounds_to_grant", used=1.0, down=down)) for down, _ in times]
+    return weighed(at_most(bands, 1.0), f"ticket rounds by p_f, α = 1: {listed(times)}")
 
 
 def _messages(data: Data) -> Finding:

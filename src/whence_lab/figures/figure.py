@@ -54,6 +54,10 @@ class Panel(NamedTuple):
     """Show only configurations with these values."""
     log_x: bool = False
     log_y: bool = False
+    linear_below: float = 0.0
+    """A logarithmic y axis is linear below this value, so that zeros are in the picture."""
+    most: bool = False
+    """Draw the largest value of any run, where a bound is stated that no run may exceed, instead of means and bands."""
     within: tuple[float, float] = (0.0, float("inf"))
     """What the measure can be: bands are drawn within it."""
     bars: Sequence[Any] = ()

@@ -94,12 +94,26 @@ FIGURE = Figure(
     full=plan(500, 20),
     panels=(
         Panel(
-            "a) longest, by ε (δ = 3)", "epsilon", "longest", "ε", "ticks", only={"delta": DELTA}, stated=_by_epsilon
+            "a) longest, by ε (δ = 3)",
+            "epsilon",
+            "longest",
+            "ε, ticks",
+            "ticks",
+            only={"delta": DELTA},
+            most=True,
+            stated=_by_epsilon,
         ),
         Panel(
-            "b) longest, by δ (ε = 5)", "delta", "longest", "δ", "ticks", only={"epsilon": EPSILON}, stated=_by_delta
+            "b) longest, by δ (ε = 5)",
+            "delta",
+            "longest",
+            "δ, ticks",
+            "ticks",
+            only={"epsilon": EPSILON},
+            most=True,
+            stated=_by_delta,
         ),
-        Panel("c) mean, by δ (ε = 5)", "delta", "mean", "δ", "ticks", only={"epsilon": EPSILON}),
+        Panel("c) mean, by δ (ε = 5)", "delta", "mean", "δ, ticks", "ticks", only={"epsilon": EPSILON}),
     ),
     checks=(
         Check(

@@ -314,8 +314,8 @@ FIGURE = Figure(
         _panel("d) payload", "payload", "individual", "bytes", PER_SECOND, log_x=True, log_y=True),
         _panel("e) faults tolerated", "f", "individual", "f", PER_SECOND, log_y=True),
         _panel("f) node degree", "degree", "individual", "degree", PER_SECOND, log_y=True),
-        _panel("latency of links (5.3)", "latency", "individual", "ms", PER_SECOND, log_x=True, log_y=True),
-        _panel("all publish (5.2.1)", "wide", "aggregated", "Mb/s", "deliveries a second", log_x=True, log_y=True),
+        _panel("g) latency of links (5.3)", "latency", "individual", "ms", PER_SECOND, log_x=True, log_y=True),
+        _panel("h) all publish (5.2.1)", "wide", "aggregated", "Mb/s", "deliveries a second", log_x=True, log_y=True),
     ),
     checks=(
         Check(

@@ -77,7 +77,7 @@ def panels(groups: str) -> tuple[Panel, ...]:
         ("b) metadata, wide wires", WIDE, METADATA, "bytes of a copy"),
         ("c) throughput, narrow wires", NARROW, AGGREGATED, "deliveries a second"),
         ("d) metadata, narrow wires", NARROW, METADATA, "bytes of a copy"),
-        ("b) as it is written here", WIDE, WRITTEN, "bytes of a copy"),
+        ("e) metadata, wide wires, as it is written here", WIDE, WRITTEN, "bytes of a copy"),
     )
     return tuple(
         Panel(title, "publishers", y, "publishers", y_label, "scheme", label, {"wires": wires, "groups": groups},

@@ -113,25 +113,25 @@ def measured(command: list[str]) -> tuple[Cost, int, str]:
 def _tree(root: int) -> Iterator[tuple[int, int, int]]:
     """Yield the processes below one and itself: pid, processor time in ticks, resident pages.
 
-    A child that Java has forked and that runs nothing else yet shows Java's memory as its own; it counts once.
+    A child that Java has forked and that runs nothing else yet shows Java's memory as its own, under the name of the
+    thread that forked it; it counts once.
     """
-    about: dict[int, tuple[int, int, tuple[str, int]]] = {}
+    about: dict[int, tuple[int, int, int, int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                name, rest = (entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)
+                fields = (entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
             except OSError:
                 continue  # it has ended
-            fields = rest.split()
-            memory = name.split("(", 1)[1], int(fields[21])
-            about[int(entry.name)] = int(fields[1]), int(fields[11]) + int(fields[12]), memory
-    for pid, (parent, ticks, memory) in about.items():
+            ticks, room, resident = int(fields[11]) + int(fields[12]), int(fields[20]), int(fields[21])
+            about[int(entry.name)] = int(fields[1]), ticks, room, resident
+    for pid, (parent, ticks, room, resident) in about.items():
         above = pid
         while above in about and above != root:
             above = about[above][0]
         if above == root:
-            is_shared = parent in about and about[parent][2] == memory
-            yield pid, ticks, 0 if is_shared else memory[1]
+            is_shared = parent in about and about[parent][2] == room
+            yield pid, ticks, 0 if is_shared else resident
 
 
 def judged(traces: Path, kind: str, conf: dict[str, str]) -> Cost:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import causal_world
@@ -16,8 +18,13 @@ from whence.cli.app import run as command
 from whence.errors import UsageError
 from whence.pipeline import session as sessions
 from whence.pipeline.log_reader import read_logs
-from whence.pipeline.session import first_line, session
+from whence.pipeline.session import OUT_OF_MEMORY, SMALL_BYTES, configure_for_size, first_line, session
 from whence.trace.writer import write_trace
+
+_NO_ROOM_TO_SEND = (
+    "org.apache.spark.SparkException: Not enough memory to build and broadcast the table to all worker nodes. As a "
+    "workaround, you can either disable broadcast"
+)
 
 
 @pytest.mark.parametrize("words", [["verify"], ["report", "--out", "page.html"], ["metrics", "--out", "tables"]])
@@ -135,10 +142,43 @@ def test_what_java_says_is_told_by_its_cause() -> None:
     )
     assert first_line(Exception(called)) == called.strip()
     assert first_line(ValueError("\n one \n two")) == "one"
-    assert "spark.driver.memory" in first_line(
-        Exception(f"{called}: SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY]")
-    )
+    for said in ("SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY]", _NO_ROOM_TO_SEND):
+        assert first_line(Exception(f"{called}: {said}")) == OUT_OF_MEMORY
     assert first_line(ValueError()) == "ValueError"
+
+
+def test_every_command_tells_too_little_memory_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Py4JError(f"An error occurred while calling o55.parquet.\n: {_NO_ROOM_TO_SEND}")
+
+    monkeypatch.delenv("WHENCE_DEBUG", raising=False)
+    monkeypatch.setattr(sessions, "session", fail)
+    write_trace(tmp_path / "traces", causal_world(1, 3, 20))
+    asked = ["metrics", str(tmp_path / "traces"), "--out", str(tmp_path / "tables"), "--engine", "spark"]
+    assert command(asked) == 2
+    assert OUT_OF_MEMORY in capsys.readouterr().err
+
+
+def test_of_large_input_spark_sends_no_table_to_all_only_because_its_files_are_small(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Rows that are much alike take next to nothing as Parquet."""
+    many = spark.range(100_000).selectExpr("id div 50000 as a", "id as b")
+    many.write.parquet(str(tmp_path / "many"))
+
+    def plan() -> str:
+        table = spark.read.parquet(str(tmp_path / "many"))
+        joined: Any = table.join(table.withColumnRenamed("b", "c"), "a")
+        return str(joined._jdf.queryExecution().executedPlan())
+
+    try:
+        configure_for_size(spark, SMALL_BYTES)
+        assert "Broadcast" not in plan()
+    finally:
+        configure_for_size(spark, 0)
+    assert "Broadcast" in plan()
 
 
 def test_sigterm_ends_java_too() -> None:

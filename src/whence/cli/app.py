@@ -142,10 +142,12 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         return f"this needs {error.name}; install it with: pip install '{extra}'", USAGE
     if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-        from whence.pipeline.session import missing_module
+        from whence.pipeline.session import OUT_OF_MEMORY, is_out_of_memory, missing_module
 
         if sentence := missing_module(error):
             return sentence, USAGE
+        if is_out_of_memory(error):
+            return OUT_OF_MEMORY, USAGE
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", USAGE
     return f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where", BUG

@@ -128,3 +128,34 @@ def merged_spans(spans: DataFrame, whose: tuple[str, ...]) -> DataFrame:
     fresh = spans.withColumn("is_fresh", F.coalesce(reached < F.col("low"), F.lit(True)).cast("int"))
     numbered = fresh.withColumn("number", F.sum("is_fresh").over(by_low))
     return numbered.groupBy(*whose, "number").agg(F.min("low").alias("low"), F.max("high").alias("high"))
+
+
+def in_spans(rows: DataFrame, at: Column, spans: DataFrame, whose: tuple[str, ...]) -> DataFrame:
+    """Return the rows at which a number lies in one of the spans (whose, low, high) of theirs, which do not overlap.
+
+    What lies between the first and the last is divided into as many parts of equal length as there are spans, so that
+    a row meets only the few spans that touch its part, and no task holds all of them.
+    """
+    extent = spans.groupBy(*whose).agg(
+        F.min("low").alias("begin"), F.max("high").alias("end"), F.count("*").alias("parts")
+    )
+    extent = F.broadcast(extent.localCheckpoint(eager=True))
+
+    def part(number: Column) -> Column:  # as doubles, which keep the order of numbers
+        begin, end = F.col("begin").cast("double"), F.col("end").cast("double")
+        return F.floor((number.cast("double") - begin) / (end - begin + 1) * F.col("parts")).cast("bigint")
+
+    touched = F.explode(F.sequence(part(F.col("low")), part(F.col("high"))))
+    spread = spans.join(extent, list(whose)).withColumn("part", touched).select(*whose, "part", "low", "high")
+    near = rows.join(extent, list(whose)).filter(at.between(F.col("begin"), F.col("end"))).withColumn("part", part(at))
+    found = near.join(spread, [*whose, "part"]).filter(at.between(F.col("low"), F.col("high")))
+    return found.select(*rows.columns)
+
+
+SENT_ROWS = 250_000
+"""Rows of a table that may be sent to every task: some tens of megabytes there."""
+
+
+def sent_if_few(table: DataFrame) -> DataFrame:
+    """Return a table that was made already, marked to be sent to every task for a join where it has few rows."""
+    return F.broadcast(table) if table.limit(SENT_ROWS + 1).count() <= SENT_ROWS else table

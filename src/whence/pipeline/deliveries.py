@@ -171,9 +171,10 @@ class RunTables:
         mine = self.steps_of(Kind.DELIVER).select(
             *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO, EPOCH
         )
-        again = Window.partitionBy(*PROCESS, *MESSAGE).orderBy(*PLACE)
+        # The event first: then one exchange and one sort serve both the window and the join.
+        again = Window.partitionBy(RUN_ID, *MESSAGE, NODE, LIFE).orderBy(*PLACE)
         if self.is_large:
-            mine = mine.repartition(RUN_ID, *MESSAGE)  # serves both the window and the join
+            mine = mine.repartition(RUN_ID, *MESSAGE)
         counted = mine.withColumn(NTH, F.row_number().over(again))
         first_ev = F.first(EV).over(again.rowsBetween(Window.unboundedPreceding, 0))
         return self.keep(counted.withColumn("first_ev", first_ev).join(origin, [RUN_ID, *MESSAGE], "left"))

@@ -37,7 +37,7 @@ from whence.pipeline.certificate import (
     slots_of,
     with_slots,
 )
-from whence.pipeline.columns import KIND, RUN_ID, merged_spans
+from whence.pipeline.columns import KIND, RUN_ID, in_spans, merged_spans, sent_if_few
 from whence.pipeline.events import Events
 from whence.pipeline.frames import Column, DataFrame, F
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
@@ -79,7 +79,7 @@ def nearby_events(events: Events, walked: Certified, promises: dict[str, list[st
     is_step = F.col(KIND).isin(*_STEPS)
     here = events.events.filter(F.col(RUN_ID).isin(list(runs)))
     steps = with_slots(here.filter(is_step), runs).withColumn(AT, F.col(M_SEQ) - F.col("first"))
-    kept = steps.join(F.broadcast(near), list(_EVENT), "left").filter(F.col(SLOT).isNull() | F.col("is_near"))
+    kept = steps.join(sent_if_few(near), list(_EVENT), "left").filter(F.col(SLOT).isNull() | F.col("is_near"))
     rows = kept.select(*here.columns).unionByName(here.filter(~is_step))
     return rows.localCheckpoint(eager=True)
 
@@ -104,7 +104,7 @@ def _troubled(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]) -
         wrong = wrong | (F.col("delivered") < F.col("n")) | (live & (slow | (F.col("whenever") > 0)))
     needs = F.col(NEEDS) if NEEDS in each.columns else F.array().cast("array<bigint>")
     found = known.filter(wrong).select(*_EVENT, needs.alias(NEEDS)).localCheckpoint(eager=True)
-    return lines.join(F.broadcast(found), list(_EVENT))
+    return lines.join(sent_if_few(found), list(_EVENT))
 
 
 def _spread(rows: DataFrame) -> DataFrame:
@@ -141,11 +141,10 @@ def _around_keys(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]
         steps.append(F.when(is_back, ends))
     each = lines.select(RUN_ID, F.explode(F.array_compact(F.array(*steps))).alias("step"))
     back = each.select(RUN_ID, F.col("step.low").alias("low"), F.col("step.high").alias("high"))
-    spans = merged_spans(back, (RUN_ID,))
+    spans = merged_spans(back, (RUN_ID,)).localCheckpoint(eager=True)
     published = events.events.filter(F.col(RUN_ID).isin(list(runs)) & (F.col(KIND) == Kind.PUBLISH.value))
     named = with_slots(published, runs).select(RUN_ID, SLOT, (F.col(M_SEQ) - F.col("first")).alias(AT), K_HI)
-    within = F.col(K_HI).between(F.col("low"), F.col("high"))
-    return named.join(F.broadcast(spans), RUN_ID).filter(within).select(*_EVENT)
+    return in_spans(named, F.col(K_HI), spans, (RUN_ID,)).select(*_EVENT)
 
 
 def settled(promise: str, nearby: Verdict, seen: dict[str, Any]) -> Verdict | None:

@@ -33,6 +33,8 @@ PARTITION_BYTES: Final = 32 << 20
 PARTITIONS_MAX: Final = 2000
 SMALL_BYTES: Final = 64 << 20
 """Below this a job is over in seconds, most of them spent on planning and compiling."""
+BROADCAST_BYTES: Final = 10 << 20
+"""A table up to this is sent to every task for a join, where Spark knows its size."""
 BRIEF_BYTES: Final = 256 << 20
 """Below this, most of Spark's code runs so seldom that compiling it well takes longer than it would save."""
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:ReservedCodeCacheSize=240m"
@@ -324,6 +326,9 @@ def configure_for_size(spark: "SparkSession", input_bytes: int) -> int:
     """Configure the session for the size of its input; return the number of shuffle partitions.
 
     A small job is over before the code compiled for it would pay, and its plan needs no second thoughts.
+
+    What Spark sends to every task without being told to, it chooses by the size of files. Rows that are much alike take
+    next to nothing there: millions of them would be sent. So of large input it chooses only once it has counted bytes.
     """
     if is_local_engine(spark):
         return 1
@@ -334,6 +339,8 @@ def configure_for_size(spark: "SparkSession", input_bytes: int) -> int:
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
     spark.conf.set("spark.sql.adaptive.enabled", str(not is_small).lower())
     spark.conf.set("spark.sql.constraintPropagation.enabled", str(not is_small).lower())
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(BROADCAST_BYTES if is_small else -1))
+    spark.conf.set("spark.sql.adaptive.autoBroadcastJoinThreshold", str(BROADCAST_BYTES))
     return partitions
 
 
@@ -379,6 +386,11 @@ OUT_OF_MEMORY: Final = (
     "--conf spark.executor.memory=4g"
 )
 
+_TOO_LITTLE: Final = (
+    "OutOfMemoryError", "UNABLE_TO_ACQUIRE_MEMORY", "Not enough memory to build and broadcast",
+)  # fmt: skip
+"""What Spark says then, where tasks sort and where the driver sends a table to all."""
+
 _CAUSE: Final = re.compile(r"(?:Caused by)?: (?:[\w.$]+: )?(.+)")
 
 
@@ -389,7 +401,7 @@ def is_overflow(error: BaseException) -> bool:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether Spark had too little memory."""
-    return any(word in str(error)[:2000] for word in ("OutOfMemoryError", "UNABLE_TO_ACQUIRE_MEMORY"))
+    return any(word in str(error)[:2000] for word in _TOO_LITTLE)
 
 
 def first_line(error: BaseException) -> str:

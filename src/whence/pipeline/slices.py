@@ -112,5 +112,5 @@ def sliced(times: DataFrame, found: DataFrame, spans: DataFrame) -> DataFrame:
     """Return the events (run_id, slice, event) of each slice."""
     first = in_columns(found, spans, "low").withColumnRenamed("column", "from")
     reach = in_columns(first, spans, "high").withColumn("column", F.explode(F.sequence("from", "column"))).drop("from")
-    rows = in_columns(times, spans).join(F.broadcast(reach), [RUN_ID, "column"])
+    rows = in_columns(times, spans).join(reach, [RUN_ID, "column"])
     return rows.filter(F.col(AGREED).between(F.col("low"), F.col("high"))).select(RUN_ID, SLICE, EVENT)

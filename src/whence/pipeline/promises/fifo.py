@@ -31,17 +31,42 @@ PUBLISHER = (GRP, M_PID, M_INC)
 
 def fifo_violations(tables: RunTables) -> DataFrame:
     """Return deliveries out of order, events skipped without a gap row, and deliveries of events given up."""
-    steps = _steps(tables)
+    steps = tables.keep(_wrong_steps(tables))
     return union([_inversions(steps), _silent_skips(tables, steps), gap_violations(tables, PROMISE)])
 
 
-def _steps(tables: RunTables) -> DataFrame:
-    """Return every first delivery with how far its receiver had come with its publisher."""
+def _wrong_steps(tables: RunTables) -> DataFrame:
+    """Return the first deliveries that go back or skip, with how far their receiver had come with their publisher.
+
+    A receiver may begin anywhere with each publisher, once per time it joined: with the first delivery in order since
+    that join.
+    """
     line = Window.partitionBy(*PROCESS, *PUBLISHER).orderBy(*PLACE)
     before = line.rowsBetween(Window.unboundedPreceding, -1)
     furthest = F.max(F.struct(RANK, F.col(M_SEQ).alias("early_seq"), F.col(EV).alias("early_ev"))).over(before)
-    rows = tables.delivered.select(*PROCESS, *PLACE, *PUBLISHER, M_SEQ, EVENT, RANK).withColumn("furthest", furthest)
-    return rows.withColumn("reached", F.coalesce(F.col(f"furthest.{RANK}"), F.lit(-1)))
+    rows = tables.delivered.select(*PROCESS, *PLACE, *PUBLISHER, M_SEQ, EVENT, RANK)
+    rows = _with_joins(tables, rows).withColumn("furthest", furthest)
+    rows = rows.withColumn("reached", F.coalesce(F.col(f"furthest.{RANK}"), F.lit(-1)))
+    in_order = F.col(RANK) >= F.col("reached")
+    rows = rows.withColumn("begun", F.max(F.when(in_order, F.col("joined"))).over(before))
+    has_begun = F.coalesce(F.col("begun") == F.col("joined"), F.lit(False))
+    may_begin = ~has_begun & ((F.col("joined") > 0) | ~F.col("is_founder"))
+    skips = (F.col(RANK) > F.col("reached") + 1) & ~may_begin
+    wrong = (F.col(RANK) < F.col("reached")) | skips
+    return rows.filter(wrong).select(*PROCESS, *PLACE, *PUBLISHER, M_SEQ, EVENT, RANK, "furthest", "reached")
+
+
+def _with_joins(tables: RunTables, rows: DataFrame) -> DataFrame:
+    """Return deliveries with how often their receiver had joined their group before, and whether it is a founder."""
+    here = place(F.col(INC), F.col(EV))
+    joins = tables.stays.groupBy(*PROCESS, GRP).agg(
+        F.bool_or("is_founding").alias("is_founder"),
+        F.collect_list(F.when(~F.col("is_founding"), F.col("first"))).alias("joins"),
+    )
+    known = rows.join(F.broadcast(joins), [*PROCESS, GRP], "left")
+    joined = F.when(F.col("joins").isNull(), 0).otherwise(F.size(F.filter("joins", lambda join: join < here)))
+    known = known.withColumns({"joined": joined, "is_founder": F.coalesce("is_founder", F.lit(False))})
+    return known.drop("joins")
 
 
 def _inversions(steps: DataFrame) -> DataFrame:
@@ -55,7 +80,6 @@ def _silent_skips(tables: RunTables, steps: DataFrame) -> DataFrame:
     """Return skipped events that were addressed to the process, and that it neither delivered nor gave up before."""
     here = place(F.col(INC), F.col(EV))
     jumps = steps.filter(F.col(RANK) > F.col("reached") + 1)
-    jumps = jumps.join(_first_since_join(tables, steps), [*PROCESS, *PUBLISHER, *PLACE], "left_anti")
     skipped = jumps.select(
         *PROCESS, *PLACE, *PUBLISHER, M_SEQ, F.explode(F.sequence(F.col("reached") + 1, F.col(RANK) - 1)).alias(RANK)
     )
@@ -75,17 +99,3 @@ def _silent_skips(tables: RunTables, steps: DataFrame) -> DataFrame:
     )  # fmt: skip
     shown = F.array(message(seq="missing_seq"), message())
     return violations(silent, PROMISE, sentence, events=shown, evs=F.array(EV), absence=True)
-
-
-def _first_since_join(tables: RunTables, steps: DataFrame) -> DataFrame:
-    """Return, per publisher, the first delivery in order since each join of the receiver."""
-    here = place(F.col(INC), F.col(EV))
-    joins = tables.stays.groupBy(*PROCESS, GRP).agg(
-        F.bool_or("is_founding").alias("is_founder"),
-        F.collect_list(F.when(~F.col("is_founding"), F.col("first"))).alias("joins"),
-    )
-    known = steps.filter(F.col(RANK) >= F.col("reached")).join(F.broadcast(joins), [*PROCESS, GRP], "left")
-    epoch = F.when(F.col("joins").isNull(), 0).otherwise(F.size(F.filter("joins", lambda join: join < here)))
-    since = known.withColumn("joined", epoch).filter((F.col("joined") > 0) | ~F.coalesce("is_founder", F.lit(False)))
-    firsts = Window.partitionBy(*PROCESS, *PUBLISHER, "joined").orderBy(*PLACE)
-    return since.withColumn("nth", F.row_number().over(firsts)).filter("nth = 1").select(*PROCESS, *PUBLISHER, *PLACE)

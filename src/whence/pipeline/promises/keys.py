@@ -12,6 +12,7 @@ from whence.pipeline.columns import (
     PROCESS,
     RUN_ID,
     message,
+    renewed,
     text,
     union,
     violations,
@@ -76,7 +77,10 @@ def _unordered(tables: RunTables) -> DataFrame:
 
 def _low(tables: RunTables) -> DataFrame:
     published = tables.published.select(*_SHAPE, key().alias("key"), F.lit(True).alias("is_publish"))
-    heard = tables.delivered.select(*_SHAPE, key("o_").alias("key"), F.lit(False).alias("is_publish"))
+    # Only what publishers delivered counts, and mostly few publish.
+    publishers = F.broadcast(renewed(tables.published.select(*PROCESS).distinct()))
+    heard = tables.delivered.join(publishers, list(PROCESS), "left_semi")
+    heard = heard.select(*_SHAPE, key("o_").alias("key"), F.lit(False).alias("is_publish"))
     line = Window.partitionBy(*PROCESS, GRP).orderBy(*PLACE).rowsBetween(Window.unboundedPreceding, -1)
     before = F.max(F.struct("key", *((-F.col(name)).alias(f"-{name}") for name in PLACE), *_NAME)).over(line)
     steps = published.unionByName(heard).filter("key is not null").withColumn("before", before)

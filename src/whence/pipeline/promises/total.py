@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from whence.check.verdict import what, who
-from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS, merged_spans
+from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS, in_spans, merged_spans
 from whence.pipeline.columns import PROMISE as PROMISE_COLUMN
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.frames import DataFrame, F, Window
@@ -88,10 +88,7 @@ def around_steps_back(tables: RunTables, rows: DataFrame) -> DataFrame:
     stepped = placed.withColumn("from", F.lag("stands").over(line)).filter(F.col("from") > F.col("stands"))
     spans = stepped.select(RUN_ID, GRP, F.col("stands")["at"].alias("low"), F.col("from")["at"].alias("high"))
     spans = tables.keep(merged_spans(spans, (RUN_ID, GRP)))
-    within = F.col("stands")["at"].between(F.col("low"), F.col("high"))
-    return (
-        placed.join(F.broadcast(spans), [RUN_ID, GRP]).filter(within).select(*rows.columns)
-    )  # fmt: skip
+    return in_spans(placed, F.col("stands")["at"], spans, (RUN_ID, GRP)).select(*rows.columns)
 
 
 def _judged(group: pa.Table) -> pa.Table:

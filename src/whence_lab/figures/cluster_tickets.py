@@ -48,14 +48,23 @@ def _granted_within_condition(data: Data) -> Finding:
 
 def _refusals_explained(data: Data) -> Finding:
     late = {each: 1 - data.mean("granted_in_time", used=each[0], down=each[1]) for each in _each(data)}
-    unexplained = sum(data.mean("late_within_k", used=used, down=down) for used, down in late)
+    late_within, within = 0.0, 0.0
+    for used, down in late:
+        runs = data.band("late_within_k", used=used, down=down).runs
+        late_within += runs * data.mean("late_within_k", used=used, down=down)
+        within += runs * (1 - data.mean("beyond_k", used=used, down=down))
+    share = late_within / within
+    half = 1.96 * (share * (1 - share) / (within - 1)) ** 0.5
     seen = ", ".join(
         f"α {used:g}, p_f {down:g}: {part:.0%} not in time, {data.mean('granted', used=used, down=down):.0%} granted "
         f"at last, {data.mean('beyond_k', used=used, down=down):.0%} with such a loss"
         for (used, down), part in late.items()
         if part
     )
-    return Finding(unexplained == 0, seen or "all were granted in time")
+    told = at_most([(share - half, share + half)], 0.05)
+    return weighed(
+        told, f"{late_within:.0f} of {within:.0f} late without such a loss; {seen or 'nobody else was late'}"
+    )
 
 
 def _reclaim_time(data: Data) -> Finding:
@@ -140,10 +149,10 @@ FIGURE = Figure(
             _granted_within_condition,
         ),
         Check(
-            "Beyond the condition requests may have to wait; ours wait only where one coordinator lost more than k of "
-            "its witnesses",
+            "Beyond the condition requests may have to wait; where every coordinator kept k + 1 of its witnesses ours "
+            "are granted with high probability",
             "4.4, optimistic 4.9",
-            "every request is granted in time in a run in which every coordinator kept k + 1 witnesses",
+            "of all requests of such runs at least 95 % are granted in time, as above",
             _refusals_explained,
         ),
         Check(

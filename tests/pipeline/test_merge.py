@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -424,12 +425,9 @@ def test_the_merge_of_a_trace_of_total_order_is_what_its_members_delivered(
 def test_a_group_without_an_event_is_refused_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write_trace(tmp_path / "traces", simulate(simulation("fifo", 4, 5, 1, "none")).trace)
     logs, out, groups = tmp_path / "traces", tmp_path / "out", ["nobody's"]
-    for is_local in (False, True):
+    for merge in (partial(merged_here, logs, out, {}), partial(batch.merge_logs, spark, logs, out, 2)):
         with pytest.raises(UsageError, match='no event is of group "nobody\'s"; 5 are of other groups'):
-            if is_local:
-                merged_here(logs, out, {}, groups=groups)
-            else:
-                batch.merge_logs(spark, logs, out, 2, groups=groups)
+            merge(groups=groups)
         assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 

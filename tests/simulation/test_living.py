@@ -49,12 +49,12 @@ HELD = [
     *[("causal-living", seed) for seed in (181004758, 201006808, 201007477, 201007917, 221005320)],
     ("causal-living", 231002799), ("total-strict", 232001272), ("total-strict", 232003525),
     ("total-strict", 242006926), ("total-strict", 242010080), ("total-strict", 242019507),
-    ("total-strict", 252002620),
+    ("total-strict", 252002620), ("causal-living", 311001115), ("total-strict", 312001725),
 ]  # fmt: skip
 """Schedules that an oracle once took for broken promises; three that were too slow, because a forced view was not given
 up, or because a freeze kept a member from removing those that it could; one whose newcomer could ask nobody any more;
 one whose latest view died with the only member that could decide it;
-and those that showed traps T48 to T66."""
+those that showed traps T48 to T66, and T68; and one whose leaver an impossible removal kept in."""
 
 ALL_HAD_DISKS = 121_000_000
 """Earlier seeds were drawn before members of a group with journals could have none, or be removed unasked."""

@@ -789,6 +789,19 @@ def leave_all_together(bug: str | None) -> bool:
     return all(group.told(pid, "left") for pid in range(3))
 
 
+def leave_where_the_last_one_is_unwanted(bug: str | None) -> bool:
+    """T68: all but one leave, and one of these asked for the removal of the other, which answers: both it and the first
+    of those that leave would lead, with other members to be removed."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=4)
+    group.leave(1)
+    group.remove(0, 3)
+    group.leave(0)
+    group.wait_slowly(20 * MS)
+    group.leave(2)
+    group.wait_slowly(12 * SECOND)
+    return all(group.told(pid, "left") for pid in range(3))
+
+
 def is_trusted_again(bug: str | None) -> bool:
     """T53: a member begins to remove another, while it suspects whoever should lead; nobody hears of the freeze, and
     then both are heard of again."""
@@ -1087,6 +1100,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("tells_the_removed_what_it_never_knew", comes_back_to_a_newcomer),
     ("takes_silence_for_death", asks_whoever_has_nothing_to_do),
     ("leaves_without_a_word", leave_all_together),
+    ("leads_because_another_is_unwanted", leave_where_the_last_one_is_unwanted),
     ("forgets_what_was_taken", restarts_with_the_only_copy),
     ("forgets_what_waits", restarts_with_what_must_wait),
     ("says_that_it_came", publishes_before_what_it_had_comes_again),
@@ -1117,6 +1131,7 @@ def test_a_bug_that_other_rules_mask_breaks_nothing(bug: str, story: Callable[[s
 
 UNSEEN = {
     "tells_the_removed_what_it_never_knew": "a verdict may be that nobody knows",
+    "leads_because_another_is_unwanted": "a trace does not show who wants to leave",
     "leaves_without_a_word": "a trace does not show who wants to leave",
     "takes_silence_for_death": "who is suspected is asked, and heard of before the deadline",
     "waits_for_itself": "a change that nobody pursues is let go of in the end, within the deadline",

@@ -6,6 +6,8 @@ says so to all, or those that leave together each wait for another one to lead. 
 tries again.
 """
 
+from collections.abc import Container
+
 from whence.core.ready import NEVER, RandomSource, Ready, Send
 from whence.core.views.items import Hint, JoinRequest, ViewMessage, Wish
 from whence.core.views.lag import Lags
@@ -367,21 +369,27 @@ class Wishes:
 
     def _leader(self, condemned: dict[int, None]) -> int:
         """Return who should lead: the first voter that is neither suspected, condemned nor frozen; else this member."""
-        state = self.state
+        state, goes = self.state, self._may_leave()
         leavers = {pid: None for wish, _ in self._wishes.values() for pid in wish.leavers}
-        passed_over = (self.links.suspects.now, condemned, state.frozen, leavers)
+        unfit = self._unfit(condemned, goes=goes)
+        passed_over = (*unfit, state.frozen, leavers)
         for voter in state.latest.voters:
             pid = voter.pid
             if pid == state.pid:
-                if not self._may_leave():
+                if not goes:
                     return pid
             elif not any(pid in each for each in passed_over):
                 return pid
         voters = [voter.pid for voter in state.latest.voters]
-        for some in (passed_over[:3], passed_over[:2]):  # all leave: the first goes last, frozen by it or not
+        for some in ((*unfit, state.frozen), unfit):  # all leave: the first goes last, frozen by it or not
             if stays := [pid for pid in voters if not any(pid in each for each in some)]:
                 return stays[0]
         return state.pid if state.me in state.latest.voters else voters[0]
+
+    def _unfit(self, condemned: dict[int, None], *, goes: bool) -> tuple[Container[int], ...]:
+        """Return who must not lead whatever it wants. Who goes itself leaves it to a member that answers, though others
+        want to remove that one: both would lead, and end each other's attempts for ever (T68)."""
+        return (self.links.suspects.now,) if goes else (self.links.suspects.now, condemned)
 
     def _lead(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],

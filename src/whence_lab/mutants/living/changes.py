@@ -438,3 +438,10 @@ class LeavesWithoutAWord(Wishes):
 
     def _say_who_leaves(self, leavers: dict[int, None], leads: int, ready: Ready) -> None:
         pass
+
+
+class LeadsBecauseAnotherIsUnwanted(Wishes):
+    """Leads, though it goes itself, where the only one that stays is to be removed (T68)."""
+
+    def _unfit(self, condemned: dict[int, None], *, goes: bool) -> tuple[Container[int], ...]:
+        return super()._unfit(condemned, goes=False)

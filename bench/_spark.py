@@ -40,17 +40,19 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
 def write_big_trace(
     spark: SparkSession, directory: Path, deliveries: int, *, swaps: int = 0, crash: bool = False,
     listeners: int = LISTENERS, on_views: bool = False,
+    publishers: int = PUBLISHERS,
 ) -> Path:  # fmt: skip
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
     An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
     `swaps`: so many times, the first listener delivers the first event of a round before the last of the round before.
     `crash`: the last listener crashes when it has delivered everything. `listeners`: who delivers and does not publish.
+    `publishers`: who publishes, and delivers too.
     `on_views`: a group on views as it is gathered from machines: no true time, clocks that begin hours apart and drift,
     and the last listener joins half-way.
     """
-    members = PUBLISHERS + listeners
-    rounds = -(-deliveries // (PUBLISHERS * members))
+    members = publishers + listeners
+    rounds = -(-deliveries // (publishers * members))
     period = max(2, (rounds - 1) // swaps) if swaps else rounds + 1
     run = Run(
         run_id="big", version=__version__, level="total", seed=0, nodes=list(range(members)),
@@ -61,7 +63,7 @@ def write_big_trace(
     if on_views:
         run.level, run.phases, run.parameters = "causal", None, {"membership": "living"}
         run.groups = {GROUP: list(range(joiner))}
-    begun = f"if({{0}} = {joiner}, 2 - {half * PUBLISHERS}, 2 + int(round >= {half}))" if on_views else "0"
+    begun = f"if({{0}} = {joiner}, 2 - {half * publishers}, 2 + int(round >= {half}))" if on_views else "0"
     epoch = f"bigint(round >= {half}) as epoch" if on_views else "bigint(null) as epoch"
 
     def times(node: str, at: str) -> list[str]:
@@ -76,24 +78,24 @@ def write_big_trace(
         f"(q << {INC_BITS + SEQ_BITS}) | (1L << {SEQ_BITS}) | (round + 1) as k_lo"
     )
     about = "16 as payload_bytes, bigint(pmod(hash(q, round), 1000000)) as payload_crc"
-    ids = spark.range(rounds * members * PUBLISHERS, numPartitions=8)
+    ids = spark.range(rounds * members * publishers, numPartitions=8)
     steps = ids.selectExpr(
-        f"id div {members * PUBLISHERS} as round", f"(id div {PUBLISHERS}) % {members} as s", f"id % {PUBLISHERS} as q"
+        f"id div {members * publishers} as round", f"(id div {publishers}) % {members} as s", f"id % {publishers} as q"
     )
-    per_round = f"if(s < {PUBLISHERS}, {PUBLISHERS + 1}, {PUBLISHERS})"
-    late = f"s = {PUBLISHERS} and round % {period} = 0 and round < {swaps * period} and q = {PUBLISHERS - 1}"
-    early = f"s = {PUBLISHERS} and round % {period} = 1 and round < {swaps * period} and q = 0"
+    per_round = f"if(s < {publishers}, {publishers + 1}, {publishers})"
+    late = f"s = {publishers} and round % {period} = 0 and round < {swaps * period} and q = {publishers - 1}"
+    early = f"s = {publishers} and round % {period} = 1 and round < {swaps * period} and q = 0"
     swapped = f"case when {late} then 1 when {early} then -1 else 0 end"
-    ev = f"round * {per_round} + q + if(s < {PUBLISHERS}, 1, 0) + {swapped}"
+    ev = f"round * {per_round} + q + if(s < {publishers}, 1, 0) + {swapped}"
     delivered = steps.filter(f"s <> {joiner} or round >= {half}").selectExpr(
         "int(s) as node", f"{ev} + {begun.format('s')} as ev", *times("s", "round * 1000 + 500 + q"), epoch,
-        *_split(event), f"round * {PUBLISHERS} + q as pos", *_split(key), *_split(about), "0L as hold_ns",
+        *_split(event), f"round * {publishers} + q as pos", *_split(key), *_split(about), "0L as hold_ns",
     )  # fmt: skip
-    published = spark.range(rounds * PUBLISHERS, numPartitions=2).selectExpr(
-        f"id div {PUBLISHERS} as round", f"id % {PUBLISHERS} as q"
+    published = spark.range(rounds * publishers, numPartitions=2).selectExpr(
+        f"id div {publishers} as round", f"id % {publishers} as q"
     )
     published = published.selectExpr(
-        "int(q) as node", f"round * {PUBLISHERS + 1} + {begun.format('q')} as ev", *times("q", "round * 1000"), epoch,
+        "int(q) as node", f"round * {publishers + 1} + {begun.format('q')} as ev", *times("q", "round * 1000"), epoch,
         *_split(event), *_split(key), *_split(about), "8 as stamp_bytes",
     )  # fmt: skip
     _whole(delivered).write.parquet(f"{where}/kind=deliver")
@@ -102,7 +104,7 @@ def write_big_trace(
         _write_views(spark, where, members, half)
     if crash:
         end = f"{rounds} * 1000"
-        row = f"{members - 1} as node, 1 as inc, {rounds * PUBLISHERS}L as ev, {end} as t_clk, {end} as t_true"
+        row = f"{members - 1} as node, 1 as inc, {rounds * publishers}L as ev, {end} as t_clk, {end} as t_true"
         _whole(spark.range(1).selectExpr(*_split(row))).write.parquet(f"{where}/kind=crash")
     (where / RUN_FILE).write_bytes(msgspec.json.encode(run))
     return directory

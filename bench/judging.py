@@ -11,6 +11,8 @@ many     as `clean`, with 10,000 processes instead of 10
 ends     as `many`, and one of them crashes at the end, so that there is no certificate
 views    as `trouble`, of a group on views as machines are gathered: no true time, clocks that begin hours apart and
          drift, and one member joins half-way; causal order is judged in slices of the clocks, put right
+publishers  as `clean`, with 96 publishers, which takes three passes
+wide     as `clean`, with 100 publishers, which no certificate takes: every promise is judged from all rows
 
 Goals: within 4 GiB; the processor time for a row grows by at most a fifth from the smallest size to the largest.
 Where the start takes most of the time of a small run, that goal is easy. So the cost of each row more (`slope`: between
@@ -46,12 +48,13 @@ class Kind(NamedTuple):
     crash: bool = False
     listeners: int = LISTENERS
     on_views: bool = False
+    publishers: int = PUBLISHERS
 
     def deliveries(self, size: int) -> int:
         """Return how many deliveries a run of a size has: whole rounds."""
-        of_round = PUBLISHERS * (PUBLISHERS + self.listeners)
+        of_round = self.publishers * (self.publishers + self.listeners)
         rounds = -(-size // of_round)
-        return rounds * of_round - (PUBLISHERS * (rounds // 2) if self.on_views else 0)
+        return rounds * of_round - (self.publishers * (rounds // 2) if self.on_views else 0)
 
     @property
     def promises(self) -> tuple[str, ...]:
@@ -67,12 +70,14 @@ class Kind(NamedTuple):
 
 
 MANY = 10_000 - PUBLISHERS
+WIDE = 96
+BEYOND = 100
 _TURNED = ("causal", "optimistic_causal", "total_order", "keys")
 _ON_VIEWS = ("integrity", "no_duplicates", "fifo", "one_chain", "causal", "open")
 KINDS = {
     "clean": Kind(), "trouble": Kind(swaps=10), "crash": Kind(swaps=10, crash=True),
     "many": Kind(listeners=MANY), "ends": Kind(crash=True, listeners=MANY),
-    "views": Kind(swaps=10, on_views=True),
+    "views": Kind(swaps=10, on_views=True), "publishers": Kind(publishers=WIDE), "wide": Kind(publishers=BEYOND),
 }  # fmt: skip
 GIB_MAX = 4.0
 GROWTH_MAX = 1.2

@@ -4,6 +4,7 @@ members that come late."""
 from pathlib import Path
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import any_world, causal_world, copy, swapped
@@ -11,7 +12,8 @@ from tests.pipeline.damage import change, value
 from tests.pipeline.engines import verify
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
-from whence.pipeline.certificate import PUBLISHERS_MAX, fault_free_runs
+from whence.pipeline import certificate
+from whence.pipeline.certificate import fault_free_runs
 from whence.pipeline.events import find_input, read_events
 from whence.pipeline.local.session import local_session
 from whence.pipeline.promise_tables import PROMISES
@@ -19,6 +21,8 @@ from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
+
+PUBLISHERS_MAX = 32
 
 
 def in_groups(trace: Trace, count: int) -> Trace:
@@ -32,8 +36,10 @@ def in_groups(trace: Trace, count: int) -> Trace:
 
 
 def test_many_publishers_groups_and_late_members_are_judged_without_a_certificate(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where 32 publishers are the most that a certificate takes, so that small runs have more."""
+    monkeypatch.setattr(certificate, "PUBLISHERS_MAX", PUBLISHERS_MAX)
     many = causal_world(1, PUBLISHERS_MAX + 8, 900)
     made = {"many": many, "groups": in_groups(causal_world(2, 5, 150), 5), "both": in_groups(many, 9)}
     made |= {f"late-{seed}": any_world(seed, 5, 80) for seed in range(3)}

@@ -8,6 +8,10 @@ effect, first the direct ones and by induction along them all others. So happene
 from a stamp. The same pass sees whether the n-th delivery is the same event everywhere, whether keys grow, whether
 payloads arrive as they were published, and whether everybody got everything.
 
+A run with more than SLOTS_AT_ONCE publishers is walked once for each so many of them. A walk shows that the events of
+its publishers came in line, and of every event that those of its direct causes came first that they published. Together
+the walks show it of all direct causes, and the induction is the same.
+
 This settles runs of one group in which only the founders take part, nobody leaves, crashes or gives anything up, every
 event is for all, and at most PUBLISHERS_MAX processes publish. It never finds a promise broken: what it does not prove
 is judged in full, run by run.
@@ -43,8 +47,10 @@ from whence.trace.schema import (
     Kind,
 )
 
-PUBLISHERS_MAX: Final = 32
-"""Running maxima per row; more are rebuilt run by run."""
+SLOTS_AT_ONCE: Final = 32
+"""Running maxima per row; runs with more publishers are walked once for each so many."""
+PUBLISHERS_MAX: Final = 96
+"""With more, a delivery costs more than where every promise is judged by itself (decision 42)."""
 
 _FAULT_KINDS: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
 _KEY: Final = (K_HI, K_MID, K_LO)
@@ -118,9 +124,11 @@ def _is_one_of(*kinds: Kind) -> Column:
 # --- the pass ---
 
 
-def lines_table(events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: set[str]) -> DataFrame:
-    """Return publications and deliveries of the fault-free runs, each with how far its process had come before it."""
-    slots = max(len(run.slots) for run in fault_free.values())
+def lines_table(
+    events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: set[str], slots: range
+) -> DataFrame:  # fmt: skip
+    """Return publications and deliveries of the fault-free runs, each with how far its process had come before it with
+    the publishers of some slots."""
     extra = [*_about_payloads(wanted), *_about_keys(wanted)]
     rows = with_slots(
         events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(fault_free))), fault_free
@@ -134,7 +142,7 @@ def lines_table(events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: 
     came = F.col(AT) + 1
     delivers = ~F.col(IS_PUBLISH)
     walked = {
-        **{f"reach_{at}": _or_zero(F.max(F.when(F.col(SLOT) == at, came)).over(line)) for at in range(slots)},
+        **{f"reach_{at}": _or_zero(F.max(F.when(F.col(SLOT) == at, came)).over(line)) for at in slots},
         "reach_own": _or_zero(F.max(F.when(delivers & F.col("is_own"), came)).over(line)),
     }
     if total.PROMISE in wanted:
@@ -180,22 +188,23 @@ def _about_keys(wanted: set[str]) -> list[str]:
     return [*_KEY] if wanted & {total.PROMISE, keys.PROMISE} else []
 
 
-def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
-    """Return every event with what its publication and its deliveries show."""
+def events_table(lines: DataFrame, wanted: set[str], slots: range) -> DataFrame:
+    """Return every event with what its publication and its deliveries show of the publishers of some slots."""
     publish = F.col(IS_PUBLISH)
-    reach = F.element_at(F.array(*(F.col(f"reach_{at}") for at in range(slots))), F.col(SLOT) + 1)
+    reach = F.get(F.array(*(F.col(f"reach_{at}") for at in slots)), F.col(SLOT) - slots.start)
     is_next = F.when(publish, F.col("is_own") & (F.col(AT) == reach)).otherwise(
         F.when(F.col("is_own"), (F.col(AT) == F.col("reach_own")) & (F.col(AT) < reach)).otherwise(F.col(AT) == reach)
     )
+    elsewhere = F.coalesce(~F.col(SLOT).between(slots.start, slots.stop - 1), F.lit(False))
     shown = [
-        F.bool_and(F.coalesce(is_next, F.lit(False))).alias(OK),
+        F.bool_and(elsewhere | F.coalesce(is_next, F.lit(False))).alias(OK),
         F.count_if(publish).alias("published"), F.count_if(~publish).alias("delivered"),
     ]  # fmt: skip
     if wanted & {*_ORDERS, integrity.PROMISE}:
-        follows = reduce(or_, [F.col(f"reach_{at}") > 0 for at in range(slots)])
+        follows = reduce(or_, [F.col(f"reach_{at}") > 0 for at in slots])
         shown.append(F.bool_or(F.when(publish, follows)).alias("follows"))
-        needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in range(slots)]
-        haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
+        needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in slots]
+        haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in slots]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
         shown += [reduce(and_, enough).alias("in_order"), F.array(*needs).alias(NEEDS)]
         if causal.OPTIMISTIC in wanted:
@@ -204,7 +213,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
                 F.min(
                     F.when(~publish, F.when(F.col(OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))
                 )
-                for at in range(slots)
+                for at in slots
             ]
             enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(handed, needs, strict=True)]
             shown.append(reduce(and_, enough).alias("handed_in_order"))
@@ -285,7 +294,7 @@ def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
 
 
 class Certified(NamedTuple):
-    """What the pass proved, by run and promise; and what it saw of every run that it could walk."""
+    """What the pass proved, by run and promise; and what it saw of every run that it could walk at once."""
 
     verdicts: dict[str, dict[str, Verdict]]
     seen: dict[str, dict[str, Any]]
@@ -301,21 +310,54 @@ def certified(events: Events, promises: dict[str, list[str]]) -> Certified:
     wanted = {promise for run_id in fault_free for promise in promises[run_id]} & set(PROVABLE)
     if not fault_free:
         return Certified({}, {}, {}, wanted)
-    slots = slots_of(fault_free)
-    each = events_table(lines_table(events.events, fault_free, wanted), wanted, slots)
     facts = {row[RUN_ID]: row.asDict() for row in events.runs.collect()}
+    seen = {
+        run_id: {**facts[run_id], **shown, "run": fault_free[run_id]}
+        for run_id, shown in _walked(events, fault_free, wanted).items()
+    }
     proved: dict[str, dict[str, Verdict]] = {}
+    for run_id, shown in seen.items():
+        verdicts = (proof(promise, shown) for promise in promises[run_id] if promise in PROVABLE)
+        proved[run_id] = {verdict.promise: verdict for verdict in verdicts if verdict is not None}
+    narrow = {run_id: shown for run_id, shown in seen.items() if len(shown["run"].slots) <= SLOTS_AT_ONCE}
+    return Certified(proved, narrow, fault_free, wanted)
+
+
+def slots_of(fault_free: dict[str, FaultFreeRun], first: int = 0) -> range:
+    """Return the slots, from one on, for which a walk keeps running maxima."""
+    most = max(len(run.slots) for run in fault_free.values())
+    return range(first, min(first + SLOTS_AT_ONCE, most))
+
+
+def _walked(events: Events, fault_free: dict[str, FaultFreeRun], wanted: set[str]) -> dict[str, dict[str, Any]]:
+    """Return what all events of each run show, in one walk for each SLOTS_AT_ONCE publishers.
+
+    A walk sees of each event whether those of its direct causes came first that these publishers published, and of
+    these publishers' events whether they came in line. The rest is seen by the first walk. A run that is not in line
+    is walked no further.
+    """
     seen: dict[str, dict[str, Any]] = {}
-    for row in run_facts(each, events.runs, wanted).collect():
-        shown = seen[row[RUN_ID]] = {**facts[row[RUN_ID]], **row.asDict(), "run": fault_free[row[RUN_ID]]}
-        verdicts = (proof(promise, shown) for promise in promises[row[RUN_ID]] if promise in PROVABLE)
-        proved[row[RUN_ID]] = {verdict.promise: verdict for verdict in verdicts if verdict is not None}
-    return Certified(proved, seen, fault_free, wanted)
+    left, asked = fault_free, wanted
+    for first in range(0, PUBLISHERS_MAX, SLOTS_AT_ONCE):
+        left = {run_id: run for run_id, run in left.items() if len(run.slots) > first}
+        left = {run_id: run for run_id, run in left.items() if seen.get(run_id, {"in_line": True})["in_line"]}
+        if not left:
+            break
+        slots = slots_of(left, first)
+        each = events_table(lines_table(events.events, left, asked, slots), asked, slots)
+        for row in run_facts(each, events.runs, asked).collect():
+            shown = row.asDict()
+            before = seen.setdefault(row[RUN_ID], shown)
+            for name in [name for name in _OF_SLOTS if name in shown]:
+                before[name] = before[name] and shown[name]
+            if "followers" in shown:
+                before["followers"] = max(before["followers"], shown["followers"])
+        asked = (wanted & set(_ORDERS)) | ({causal.CAUSAL} if integrity.PROMISE in wanted else set())
+    return seen
 
 
-def slots_of(fault_free: dict[str, FaultFreeRun]) -> int:
-    """Return how many running maxima the pass keeps."""
-    return max(len(run.slots) for run in fault_free.values())
+_OF_SLOTS: Final = ("in_line", "in_order", "handed_in_order")
+"""What every walk has to show."""
 
 
 PROVABLE: Final = {

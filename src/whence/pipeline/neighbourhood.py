@@ -87,8 +87,9 @@ def nearby_events(events: Events, walked: Certified, promises: dict[str, list[st
 def _troubled(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]) -> DataFrame:
     """Return the publications and deliveries of events that are not as they should be, each with what its process had
     come to before (as `lines_table` tells) and what the event directly follows."""
-    lines = lines_table(events.events, runs, wanted)
-    each = events_table(lines, wanted, slots_of(runs))
+    slots = slots_of(runs)
+    lines = lines_table(events.events, runs, wanted, slots)
+    each = events_table(lines, wanted, slots)
     spark = events.runs.sparkSession
     sizes = spark.createDataFrame([(run_id, run.members) for run_id, run in runs.items()], f"{RUN_ID} string, n int")
     about = events.runs.select(RUN_ID, "live_from", "live_until", "deadline_ns").join(sizes, RUN_ID)
@@ -133,7 +134,7 @@ def _span(slot: Column, low: Column, high: Column) -> Column:
 
 def _around_keys(events: Events, runs: dict[str, FaultFreeRun], wanted: set[str]) -> DataFrame:
     """Return the events whose keys lie between the two ends of a step backwards."""
-    lines = lines_table(events.events, runs, wanted & _BY_KEY)
+    lines = lines_table(events.events, runs, wanted & _BY_KEY, slots_of(runs))
     steps = []
     for before, of_publications in (("heard", False), ("heard", True), ("said", True)):
         is_back = (F.col(IS_PUBLISH) == of_publications) & (F.col("key") <= F.col(before))

@@ -96,7 +96,7 @@ def test_a_trace_summed_up_in_slices_of_time_has_the_numbers_of_the_whole(seed: 
 def test_a_run_in_which_nothing_happens_has_a_summary_too() -> None:
     summary = summarize(run(Scenario(level="fifo", seed=1, nodes=2, end_at_ns=1)).trace)
     assert (summary["published"], summary["delivered"], summary["metadata_bytes_mean"]) == (0, 0, 0.0)
-    assert summary["latency_ms"].max == 0.0
+    assert summary["latency_ms"].max is None
 
 
 @pytest.mark.parametrize(("level", "nodes", "events", "seed"), [("scribe", 13, 60, 42), ("eventual", 20, 90, 5)])

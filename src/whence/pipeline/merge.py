@@ -10,8 +10,6 @@ file are in that order too. A directory counts when its _SUCCESS file is there, 
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
-from operator import add
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from whence.errors import UsageError
@@ -47,9 +45,6 @@ WRITERS_MAX: Final = 32
 """Files that a task may have open at once; more groups in a part than this are sorted by group first."""
 GROUPS_IN_PLAN: Final = 128
 """Groups that are looked up in a table of the plan itself; more are joined."""
-
-COMPARED_MAX: Final = 16
-"""Cuts that a row is compared with one by one: of so few words that is quicker than halving, of groups' names not."""
 
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of Spark's growing ids that count rows within a partition."""
@@ -150,9 +145,6 @@ def _bases(sizes: dict[tuple[int, int], int], count: int) -> list[int]:
 
 def _in_parts(log: DataFrame, cuts: list[Cut], *, by_group: bool) -> DataFrame:
     """Return rows with their part: how many cuts lie at or before a row."""
-    if not by_group and len(cuts) <= COMPARED_MAX:
-        behind = [(F.col(K_HI) >= F.lit(cut[-1]).cast("bigint")).cast("int") for cut in cuts]
-        return log.withColumn(_PART, reduce(add, behind, F.lit(0)))
     words = _table([cut[-1] for cut in cuts], "bigint")
     groups = _table([cut[0] for cut in cuts] if by_group else [], "string")
 

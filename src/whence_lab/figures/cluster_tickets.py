@@ -53,6 +53,8 @@ def _refusals_explained(data: Data) -> Finding:
         runs = data.band("late_within_k", used=used, down=down).runs
         late_within += runs * data.mean("late_within_k", used=used, down=down)
         within += runs * (1 - data.mean("beyond_k", used=used, down=down))
+    if within <= 1:
+        return weighed(None, "no such runs")
     share = late_within / within
     half = 1.96 * (share * (1 - share) / (within - 1)) ** 0.5
     seen = ", ".join(

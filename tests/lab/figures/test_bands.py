@@ -136,3 +136,16 @@ def test_what_reached_a_merger_later_than_delta_is_no_matter_of_the_lemma() -> N
         delivered(MERGERS[0], 1, 15, 5), delivered(MERGERS[1], 2, 15, 4), delivered(5, 3, 12, 8),
     ]}})  # fmt: skip
     assert _in_time(trace, {(5, 1, number): 0 for number in (1, 2, 3)}, 10) == [15 * MS]
+
+
+@pytest.mark.parametrize(("late", "outcome"), [(0.0, "holds"), (0.05, "not decided"), (0.9, "fails")])
+def test_requests_that_wait_though_nobody_lost_too_many_witnesses_count_against_high_probability(
+    late: float, outcome: str
+) -> None:
+    down = {0.1: (late, 0.0), 0.4: (late, 0.0)}
+    rows = [
+        *points("late_within_k", "down", down, used=0.5), *points("granted", "down", down, used=0.5),
+        *points("granted_in_time", "down", dict.fromkeys(down, (1 - late, 0.0)), used=0.5),
+        *points("beyond_k", "down", dict.fromkeys(down, (0.0, 0.0)), used=0.5),
+    ]  # fmt: skip
+    assert sentence("cluster-tickets", "Beyond the condition", rows).outcome == outcome

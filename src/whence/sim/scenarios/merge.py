@@ -15,6 +15,9 @@ from whence.sim.scenarios.request import OVERHEAD_BYTES, Request, evenly, timeli
 SPACING_NS = 10 * MS
 """The time between two publications of the whole group."""
 
+SLACK_NS_MAX = 30 * SECOND_NS
+"""What takes longer than this over slow links is left out, and told, by then: there is nothing to go on for."""
+
 WITH_FAULTS = {"delta": 400, "epsilon": 20}
 """Settings under a swarm's network, in ticks of a millisecond: δ covers its slowest links."""
 
@@ -32,7 +35,7 @@ def simulation(request: Request) -> Scenario:
         # A clock that jumps breaks ε, and the order depends on ε.
         plan = FaultPlan([fault for fault in drawn if fault.kind != "clock_jump"], network, plan.clocks)
     faulty, deadline = request.faulty_events, deadline_ns(values)
-    slack = request.slack_ns(one_by_one=False)
+    slack = min(request.slack_ns(one_by_one=False), SLACK_NS_MAX)
     scenario = Scenario(
         level=request.level, seed=request.seed, nodes=request.nodes, settings=settings,
         network=plan.network, clocks=plan.clocks, faults=plan.faults,
